@@ -1,0 +1,41 @@
+# Two commands do everything: `make demo` and `make test`. The rest are for those who work on Camber.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+export CAMBER_DATA ?= ../shared/data
+
+.PHONY: help setup build demo test prove bench lint format asan clean
+
+help:  ## list the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup:  ## install what this machine lacks (a no-op the second time)
+	@scripts/setup
+
+build: setup  ## build the program at build/camber, the libraries, the tests and the benchmarks
+	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --build --preset release
+
+demo: build  ## the main job: see the mechanism at work and checked
+	@scripts/demo
+
+test: build  ## build and pass all tests
+	@scripts/test
+
+prove: build  ## every claim in full, figure against target
+	@scripts/prove
+
+bench: build  ## speed and memory against named peers, in one run
+	@scripts/bench
+
+lint: setup  ## formatting and static analysis
+	@scripts/lint
+
+format: setup  ## format the sources in place
+	@scripts/lint --fix
+
+asan: setup  ## the tests under the address and undefined-behaviour sanitizers
+	@scripts/asan
+
+clean:  ## remove what was built (the virtual environment stays)
+	@rm -rf build build-debug build-asan build-fuzz

@@ -1,0 +1,27 @@
+# One CMake target a room, so that the linker and the include path enforce who may know whom.
+add_library(camber_flags INTERFACE)
+target_compile_options(camber_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+                       $<$<BOOL:${CAMBER_WARNINGS_AS_ERRORS}>:-Werror>)
+if(CAMBER_SANITIZE)
+  target_compile_options(camber_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(camber_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+find_program(CAMBER_CCACHE ccache)
+if(CAMBER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # The base directory makes a fresh clone hit the cache; the sloppiness is what precompiled headers need.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CAMBER_CCACHE})
+endif()
+
+# camber_add_room(<room> SOURCES <files> [NEEDS <rooms and libraries, public>] [USES <libraries, private>])
+# makes the static library camber_<room> with the alias camber::<room>.
+function(camber_add_room room)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;NEEDS;USES" ${ARGN})
+  add_library(camber_${room} STATIC ${ROOM_SOURCES})
+  add_library(camber::${room} ALIAS camber_${room})
+  target_include_directories(camber_${room} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+                             PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(camber_${room} PUBLIC ${ROOM_NEEDS} PRIVATE $<BUILD_INTERFACE:camber_flags> ${ROOM_USES})
+endfunction()
