@@ -1,0 +1,9 @@
+#pragma once
+#include "apps/camber/command.h"
+
+/// One function a sub-command, each in the file of its name.
+namespace camber::app {
+
+void register_analyze(Command& program);
+
+}  // namespace camber::app
