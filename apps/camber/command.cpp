@@ -136,7 +136,7 @@ void Command::choice(const std::string& name, const std::vector<std::string>& wo
                           const auto found = std::find(words.begin(), words.end(), text);
                           if (found == words.end())
                             throw std::invalid_argument(fmt::format("{}{} must be {}, got '{}'; the nearest is {}",
-                                                                    path_, name, config::join_names(words), text,
+                                                                    title(), name, config::join_names(words), text,
                                                                     config::nearest_name(text, words)));
                           choose(static_cast<std::size_t>(found - words.begin()));
                         }});
