@@ -160,25 +160,34 @@ void run_forward_autocast(const c10::OperatorHandle&, Stack* stack) {
 
 // A second derivative would need the derivative of the recomputing pass; nobody has asked for it.
 struct RefuseDoubleBackward : public torch::autograd::Function<RefuseDoubleBackward> {
-  static variable_list forward(AutogradContext*, const variable_list& tensors, const BackwardArguments& b) {
-    (void)tensors;  // there to make edges in the graph
+  // The tensors stand apart to make edges in the graph; `b` holds everything.
+  static variable_list forward(AutogradContext*, const at::Tensor& /*grad_output*/, const at::Tensor& /*q*/,
+                               const at::Tensor& /*k*/, const at::Tensor& /*v*/,
+                               const std::optional<at::Tensor>& /*grad_logsumexp*/,
+                               const std::optional<at::Tensor>& /*window_value*/,
+                               const std::optional<at::Tensor>& /*segment_value*/,
+                               const std::optional<at::Tensor>& /*attn_mask*/, const BackwardArguments& b) {
     const at::AutoDispatchBelowADInplaceOrView guard;
     return call_backward(b);
   }
   static variable_list backward(AutogradContext*, const variable_list&) {
     TORCH_CHECK_NOT_IMPLEMENTED(false,
-                                "[biased_attention] double backward must not be asked for: only first "
-                                "derivatives exist (use implementation = reference for higher ones)");
+                                "[biased_attention] double backward must not be asked for: only first derivatives "
+                                "exist (use implementation = reference for higher ones)");
   }
 };
 
+std::optional<at::Tensor> optional_of(const at::Tensor& t) {
+  return t.defined() ? std::optional(t) : std::nullopt;
+}
+
 void run_backward_autograd(const c10::OperatorHandle&, Stack* stack) {
   const auto b = pop_backward_arguments(*stack);
-  variable_list tensors = {b.grad_output, b.output, b.logsumexp};
-  if (b.grad_logsumexp.defined()) tensors.push_back(b.grad_logsumexp);
-  for (const at::Tensor* tensor : b.forward.tensors())
-    if (tensor->defined()) tensors.push_back(*tensor);
-  for (auto& gradient : RefuseDoubleBackward::apply(tensors, b)) stack->emplace_back(std::move(gradient));
+  const auto& a = b.forward;
+  for (auto& gradient : RefuseDoubleBackward::apply(b.grad_output, a.q, a.k, a.v, optional_of(b.grad_logsumexp),
+                                                    optional_of(a.window_value), optional_of(a.segment_value),
+                                                    optional_of(a.attn_mask), b))
+    stack->emplace_back(std::move(gradient));
 }
 
 struct BiasedAttention : public torch::autograd::Function<BiasedAttention> {
@@ -245,9 +254,8 @@ void run_forward_autograd(const c10::OperatorHandle&, Stack* stack) {
     if (a.q.is_cpu()) check_contents(a);
     return push_result(*stack, reference_forward(a));
   }
-  const auto optional = [](const at::Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; };
-  const auto result = BiasedAttention::apply(a.q, a.k, a.v, optional(a.window_value), optional(a.segment_value),
-                                             optional(a.attn_mask), a);
+  const auto result = BiasedAttention::apply(a.q, a.k, a.v, optional_of(a.window_value), optional_of(a.segment_value),
+                                             optional_of(a.attn_mask), a);
   push_result(*stack, {result[0], result[1], result[2], result[3]});
 }
 
