@@ -85,6 +85,17 @@ void Command::option(const std::string& name, double& value, const std::string& 
                         }});
 }
 
+void Command::option(const std::string& name, std::optional<double>& value, const std::string& meaning) {
+  arguments_.push_back({.name = name,
+                        .placeholder = "X",
+                        .standard = value ? fmt::format("{:g}", *value) : "none",
+                        .meaning = meaning,
+                        .take = [this, name, &value](std::string_view text) {
+                          value = config::read_number(text);
+                          if (!value && text != "none") refuse(name, "a number or none", text);
+                        }});
+}
+
 void Command::option(const std::string& name, std::string& value, const std::string& meaning, Presence presence) {
   arguments_.push_back({.name = name,
                         .placeholder = "TEXT",

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,11 +62,13 @@ class Command {
   Command& add(const CommandText& text);
 
   /// Declares `--name VALUE`, or, when the name has no dashes, a positional argument. The value that the variable holds
-  /// now is its default. A bool is a flag without a value, a std::vector a comma-separated list.
+  /// now is its default. A bool is a flag without a value, a std::vector a comma-separated list, a std::optional takes
+  /// `none` too.
   void option(const std::string& name, bool& value, const std::string& meaning);
   void option(const std::string& name, std::int64_t& value, const std::string& meaning, Presence presence = {});
   void option(const std::string& name, std::uint64_t& value, const std::string& meaning, Presence presence = {});
   void option(const std::string& name, double& value, const std::string& meaning, Presence presence = {});
+  void option(const std::string& name, std::optional<double>& value, const std::string& meaning);
   void option(const std::string& name, std::string& value, const std::string& meaning, Presence presence = {});
   void option(const std::string& name, std::vector<double>& value, const std::string& meaning, Presence presence = {});
   void option(const std::string& name, std::vector<std::string>& value, const std::string& meaning,

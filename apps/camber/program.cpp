@@ -116,8 +116,7 @@ class Program::Parser {
 };
 
 Program::Program(std::string description, std::string version)
-    : version_(std::move(version)),
-      root_({.summary = std::move(description), .example = "camber analyze bound --help"}) {}
+    : version_(std::move(version)), root_({.summary = std::move(description), .example = "camber analyze softmax"}) {}
 
 int Program::run(int argument_count, const char* const* arguments) {
   Parser parser(root_);

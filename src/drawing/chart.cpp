@@ -10,7 +10,7 @@
 namespace camber::drawing {
 namespace {
 
-constexpr double kLeft = 66, kRight = 24, kTop = 40, kBottom = 54, kLegendLine = 20;
+constexpr double kLeft = 66, kRight = 24, kTop = 40, kBottom = 54, kLegendLine = 20, kZoneLine = 16;
 constexpr double kLetterWidth = 6.7;  // of the 12 px text, on average; wide enough for a legend
 constexpr int kTicks = 6;
 
@@ -51,11 +51,14 @@ class ChartWriter {
   explicit ChartWriter(const LineChart& chart)
       : chart_(chart),
         legend_lines_(arrange_legend()),
-        top_(kTop + kLegendLine * legend_lines_),
-        bottom_(chart.height - kBottom),
+        top_(kTop + kLegendLine * legend_lines_ + (chart.zones.empty() ? 0 : kZoneLine)),
+        bottom_(height() - kBottom),
         right_(chart.width - kRight),
         x_(chart.x, range([](const ChartPoint& point) { return point.x; }), kLeft, right_),
         y_(chart.y, range([](const ChartPoint& point) { return point.y; }), bottom_, top_) {}
+
+  /// The chart's height, and more where the legend takes more than one line.
+  int height() const { return chart_.height + static_cast<int>(kLegendLine) * std::max(legend_lines_ - 1, 0); }
 
   std::string write() const { return title() + zones() + grid() + levels() + lines() + axes(); }
 
@@ -109,9 +112,9 @@ class ChartWriter {
       if (to <= from) continue;
       text += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", from,
                           top_, to - from, bottom_ - top_, hex(zone.colour));
-      // A name that does not fit between its borders is left to the legend of the text.
+      // A name stands above its band; one that is wider than that would run into its neighbour's.
       if (to - from > kLetterWidth * static_cast<double>(zone.name.size()))
-        text += text_at((from + to) / 2, top_ + 15, "zone", zone.name);
+        text += text_at((from + to) / 2, top_ - 5, "zone", zone.name);
     }
     return text;
   }
@@ -223,12 +226,11 @@ std::string to_svg(const std::vector<LineChart>& charts) {
   int width = 0, height = 0;
   std::string body, title;
   for (const LineChart& chart : charts) {
-    body += fmt::format("<g transform=\"translate(0 {})\">\n", height);
-    body += ChartWriter(chart).write();
-    body += "</g>\n";
+    const ChartWriter writer(chart);
+    body += fmt::format("<g transform=\"translate(0 {})\">\n{}</g>\n", height, writer.write());
     title += (title.empty() ? "" : "; ") + chart.title;
     width = std::max(width, chart.width);
-    height += chart.height;
+    height += writer.height();
   }
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "

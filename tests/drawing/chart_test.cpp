@@ -62,7 +62,7 @@ TEST(LineChart, DrawsSeriesZonesLevelsMarksAndLegend) {
   EXPECT_EQ(count(svg, "class=\"line\""), 2U);  // the line and its entry
   EXPECT_EQ(count(svg, "class=\"line dashed\""), 2U);
   // The first series runs from the middle of the left border to the upper right corner.
-  EXPECT_NE(svg.find("M66.00 193.00L736.00 60.00"), std::string::npos) << svg;
+  EXPECT_NE(svg.find("M66.00 201.00L736.00 76.00"), std::string::npos) << svg;
 }
 
 TEST(LineChart, EscapesTextAndBreaksLinesAtMissingPoints) {
@@ -104,8 +104,9 @@ TEST(LineChart, StacksChartsAndWrapsALongLegend) {
   for (int i = 0; i < 12; ++i) chart.series.push_back({.name = "a rather long name", .points = {{0, 0}, {1, 1}}});
   const std::string svg = to_svg({chart, chart});
   expect_well_formed(svg);
-  EXPECT_NE(svg.find("height=\"600\""), std::string::npos);
-  EXPECT_NE(svg.find("translate(0 300)"), std::string::npos);
+  // Four entries a line make three lines, two of them above the one that the height includes.
+  EXPECT_NE(svg.find("height=\"680\""), std::string::npos);
+  EXPECT_NE(svg.find("translate(0 340)"), std::string::npos);
   const std::regex entry("<text x=\"([0-9.]+)\" y=\"[0-9.]+\" class=\"label\">");
   for (auto it = std::sregex_iterator(svg.begin(), svg.end(), entry); it != std::sregex_iterator(); ++it)
     EXPECT_LT(std::stod((*it)[1]) + 18 * 6.7, 760 - 24 + 6.7);

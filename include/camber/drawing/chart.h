@@ -54,7 +54,7 @@ struct LineChart {
   std::vector<Level> levels{};
   std::vector<Series> series{};
   int width = 760;
-  int height = 380;
+  int height = 380;  ///< a legend of several lines adds to it
 };
 
 /// One picture with the charts below each other. Throws std::invalid_argument for a logarithmic axis that reaches 0.
