@@ -22,8 +22,11 @@ class SafetensorsTest : public ScratchFolder {
  protected:
   std::filesystem::path path() const { return folder_ / "x.safetensors"; }
 
-  // Without the flush of write_file, which takes its time.
-  void put(const std::string& bytes) const { std::ofstream(path(), std::ios::binary) << bytes; }
+  // Without a flush: thousands of files are written here. (A file that is overwritten is flushed by some file systems.)
+  void put(const std::string& bytes) const {
+    std::filesystem::remove(path());
+    std::ofstream(path(), std::ios::binary) << bytes;
+  }
 
   // A file of this header and this much data.
   void write_raw(const std::string& header, std::size_t data_bytes) const {
