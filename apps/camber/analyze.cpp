@@ -2,6 +2,8 @@
 
 #include "apps/camber/commands.h"
 #include "camber/analysis/bound.h"
+#include "camber/analysis/softmax.h"
+#include "camber/storage/atomic_file.h"
 
 namespace camber::app {
 namespace {
@@ -17,6 +19,33 @@ std::string written(const Analysis& analysis, Format format) {
       break;
   }
   return to_text(analysis);
+}
+
+void register_softmax(Command& analyze) {
+  struct Arguments {
+    analysis::SoftmaxOptions options{};
+    std::string picture{};
+  };
+  auto arguments = std::make_shared<Arguments>();
+  analysis::SoftmaxOptions& options = arguments->options;
+  Command& command =
+      analyze.add({.name = "softmax",
+                   .summary = "what a bias does to a softmax: response, gradient, attention, verdict",
+                   .example = "camber analyze softmax --scores 2,2.5 --weights .8,0 --scales 0,2,5 --clip 10"});
+  command.option("--scores", options.scores, "scores of the keys before the bias; zeros by default");
+  command.option("--weights", options.weights, "trust in each key; its bias is weight * scale");
+  command.option("--scales", options.scales, "scales of the bias to show");
+  command.option("--differences", options.differences, "differences of two scores to show");
+  command.option("--clip", options.clip, "hold the biases inside +-X");
+  command.option("--picture", arguments->picture, "SVG file to draw both parts into");
+  command.run(
+      [arguments](const CommonOptions& common) {
+        const analysis::SoftmaxAnalysis analysis = analysis::analyze_softmax(arguments->options);
+        if (!arguments->picture.empty()) storage::write_file(arguments->picture, to_svg(analysis));
+        print_answer(written(analysis, common.format));
+        return kSuccess;
+      },
+      {Format::kText, Format::kJson, Format::kCsv});
 }
 
 void register_bound(Command& analyze) {
@@ -41,7 +70,8 @@ void register_bound(Command& analyze) {
 void register_analyze(Command& program) {
   Command& analyze = program.add({.name = "analyze",
                                   .summary = "what a bias does to a softmax, and how large it must become",
-                                  .example = "camber analyze bound --keys 22384 --window 64 --mass 0.9"});
+                                  .example = "camber analyze softmax --picture softmax.svg"});
+  register_softmax(analyze);
   register_bound(analyze);
 }
 

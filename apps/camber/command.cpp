@@ -85,6 +85,17 @@ void Command::option(const std::string& name, double& value, const std::string& 
                         }});
 }
 
+void Command::option(const std::string& name, std::optional<double>& value, const std::string& meaning) {
+  arguments_.push_back({.name = name,
+                        .placeholder = "X",
+                        .standard = value ? fmt::format("{:g}", *value) : "none",
+                        .meaning = meaning,
+                        .take = [this, name, &value](std::string_view text) {
+                          value = config::read_number(text);
+                          if (!value && text != "none") refuse(name, "a number or none", text);
+                        }});
+}
+
 void Command::option(const std::string& name, std::string& value, const std::string& meaning, Presence presence) {
   arguments_.push_back({.name = name,
                         .placeholder = "TEXT",
@@ -143,6 +154,10 @@ void Command::choice(const std::string& name, const std::vector<std::string>& wo
 }
 
 void Command::run(Run function, const std::vector<Format>& formats) {
+  if (configuration_.describe) {
+    option("--config", configuration_.file, "TOML file with any of the options below");
+    option("--print-config", configuration_.print, "print the complete configuration as TOML, and do nothing else");
+  }
   const std::size_t own_arguments = arguments_.size();
   std::vector<std::string> words;
   for (const Format format : formats)
@@ -163,6 +178,10 @@ void Command::refuse_unknown(const std::string& given) const {
   if (is_option) {
     for (const Argument& argument : arguments_) known.push_back(argument.name);
     known.emplace_back("--help");
+    if (path_.empty()) known.emplace_back("--version");
+    if (configuration_.describe)
+      for (const config::OptionRow& row : config::option_rows(configuration_.describe()))
+        known.push_back("--" + row.path);
   } else {
     for (const auto& command : commands_) known.push_back(command->text_.name);
   }

@@ -2,9 +2,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "camber/config/options.h"
 
 /// The frame that every sub-command stands in. A sub-command says what it takes; program.cpp alone knows CLI11, which
 /// splits the command line, so that a sub-command's own file compiles in a moment.
@@ -32,6 +35,7 @@ enum class Format { kText, kJson, kCsv };
 struct CommonOptions {
   std::int64_t threads = 0;  ///< 0: as many as the machine has
   std::uint64_t seed = 0;    ///< of the named random streams
+  bool seed_given = false;   ///< whether it stands on the command line, and so above a configuration's own
   bool quiet = false;        ///< no progress line, no notes
   Format format = Format::kText;
 };
@@ -58,11 +62,13 @@ class Command {
   Command& add(const CommandText& text);
 
   /// Declares `--name VALUE`, or, when the name has no dashes, a positional argument. The value that the variable holds
-  /// now is its default. A bool is a flag without a value, a std::vector a comma-separated list.
+  /// now is its default. A bool is a flag without a value, a std::vector a comma-separated list, a std::optional takes
+  /// `none` too.
   void option(const std::string& name, bool& value, const std::string& meaning);
   void option(const std::string& name, std::int64_t& value, const std::string& meaning, Presence presence = {});
   void option(const std::string& name, std::uint64_t& value, const std::string& meaning, Presence presence = {});
   void option(const std::string& name, double& value, const std::string& meaning, Presence presence = {});
+  void option(const std::string& name, std::optional<double>& value, const std::string& meaning);
   void option(const std::string& name, std::string& value, const std::string& meaning, Presence presence = {});
   void option(const std::string& name, std::vector<double>& value, const std::string& meaning, Presence presence = {});
   void option(const std::string& name, std::vector<std::string>& value, const std::string& meaning,
@@ -70,6 +76,14 @@ class Command {
   /// `--name WORD` with a closed list of words; `choose` gets the index of the one given.
   void choice(const std::string& name, const std::vector<std::string>& words, std::size_t standard,
               std::function<void(std::size_t)> choose, const std::string& meaning);
+
+  /// Lets the user set every field of an option struct, by the TOML file of `--config` and by `--a.b=value`, and adds
+  /// `--print-config`. The struct is filled, checked and validated before the function of run() is called.
+  template <config::OptionStruct Options>
+  void configuration(Options& options) {
+    configuration_ = {.describe = [&options] { return config::describe(options); },
+                      .load = [&options](const config::Origin& origin) { options = config::load(origin, options); }};
+  }
 
   /// Makes this a sub-command that can be run: adds the shared options and says what to do after parsing. The number
   /// that the function returns is the exit code.
@@ -93,6 +107,13 @@ class Command {
     std::function<void(std::string_view)> take{};
   };
 
+  struct Configuration {
+    std::function<config::Description()> describe{};
+    std::function<void(const config::Origin&)> load{};
+    std::string file{};
+    bool print = false;
+  };
+
   std::string title() const { return path_.empty() ? "" : "[" + path_ + "] "; }  // how its sentences begin
   [[noreturn]] void refuse(std::string_view name, std::string_view allowed, std::string_view given) const;
   [[noreturn]] void refuse_unknown(const std::string& given) const;
@@ -102,6 +123,7 @@ class Command {
   std::vector<Argument> arguments_;
   std::vector<std::unique_ptr<Command>> commands_;
   CommonOptions common_;
+  Configuration configuration_;
   Run run_;
 };
 
@@ -117,6 +139,7 @@ class Program {
 
  private:
   class Parser;
+  static int run(const Parser& parser, Command& command);
 
   std::string version_;
   Command root_;

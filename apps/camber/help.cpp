@@ -66,6 +66,14 @@ std::string Command::help() const {
   }
   if (!positional.empty()) text += "\narguments:\n" + positional;
   if (!own.empty()) text += "\noptions:\n" + own;
+  if (configuration_.describe) {
+    text += "\nconfiguration, in the file of --config or on the command line:\n";
+    for (const config::OptionRow& row : config::option_rows(configuration_.describe())) {
+      const std::string limits = row.limits.empty() ? "" : fmt::format(" ({})", row.limits);
+      text += entry(fmt::format("--{}={}", row.path, row.type),
+                    fmt::format("{}{} [{}]", row.meaning, limits, row.standard));
+    }
+  }
   shared += entry("--help", "this text");
   if (path_.empty()) shared += entry("--version", "the program's version");
   text += "\ncommon options:\n" + shared;

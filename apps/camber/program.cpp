@@ -31,7 +31,7 @@ class Program::Parser {
   }
 
   /// The innermost command that the command line named.
-  const Command& selected(const Command& root) const {
+  Command& selected(Command& root) const {
     for (const auto& command : root.commands_)
       if (apps_.at(command.get())->parsed()) return selected(*command);
     return root;
@@ -39,13 +39,37 @@ class Program::Parser {
 
   /// Throws for the first word that no command on the way to the selected one takes.
   void refuse_unknown_words(const Command& root) const {
-    const auto words = apps_.at(&root)->remaining();
-    if (!words.empty()) root.refuse_unknown(words.front().substr(0, words.front().find('=')));
+    for (const std::string& word : apps_.at(&root)->remaining()) {
+      const std::string name = word.substr(0, word.find('='));
+      if (!names_configuration(root, name)) root.refuse_unknown(name);
+      if (name == word)
+        throw std::invalid_argument(fmt::format("{}{} must be given as {}=value", root.title(), name, name));
+    }
     for (const auto& command : root.commands_)
       if (apps_.at(command.get())->parsed()) refuse_unknown_words(*command);
   }
 
+  void refuse_missing(const Command& command) const {
+    for (const Command::Argument& argument : command.arguments_)
+      if (argument.presence == Presence::kRequired && !given(command, argument.name))
+        throw std::invalid_argument(
+            fmt::format("{}{} is required: {}", command.title(), argument.name, argument.meaning));
+  }
+
+  bool given(const Command& command, const std::string& name) const { return apps_.at(&command)->count(name) > 0; }
+
+  /// The words that set fields of the command's configuration.
+  std::vector<std::string> configuration_words(const Command& command) const { return apps_.at(&command)->remaining(); }
+
  private:
+  // Whether `--a.b` begins with a field of the command's configuration; the rest is checked when that is read.
+  static bool names_configuration(const Command& command, const std::string& name) {
+    if (!command.configuration_.describe || !name.starts_with("--")) return false;
+    const std::string first = name.substr(2, name.find('.') - 2);
+    const auto fields = command.configuration_.describe().fields;
+    return std::any_of(fields.begin(), fields.end(), [&](const auto& field) { return field.name == first; });
+  }
+
   // `--scales 1 2.5 5` means `--scales 1,2.5,5`; CLI11 would take `-.6` for an option.
   void join_lists(std::vector<std::string>& words) const {
     for (std::size_t i = 0; i + 2 < words.size();) {
@@ -81,7 +105,6 @@ class Program::Parser {
       return true;
     };
     app.add_option(argument.name, take)
-        ->required(argument.presence == Presence::kRequired)
         ->type_size(1)
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -93,8 +116,7 @@ class Program::Parser {
 };
 
 Program::Program(std::string description, std::string version)
-    : version_(std::move(version)),
-      root_({.summary = std::move(description), .example = "camber analyze bound --help"}) {}
+    : version_(std::move(version)), root_({.summary = std::move(description), .example = "camber analyze softmax"}) {}
 
 int Program::run(int argument_count, const char* const* arguments) {
   Parser parser(root_);
@@ -117,7 +139,10 @@ int Program::run(int argument_count, const char* const* arguments) {
     throw std::invalid_argument(fmt::format("{}{}", parser.selected(root_).title(), error.what()));
   }
   parser.refuse_unknown_words(root_);
-  const Command& command = parser.selected(root_);
+  return run(parser, parser.selected(root_));
+}
+
+int Program::run(const Parser& parser, Command& command) {
   if (!command.run_) {
     std::vector<std::string> known;
     for (const auto& below : command.commands_) known.push_back(below->text_.name);
@@ -126,6 +151,16 @@ int Program::run(int argument_count, const char* const* arguments) {
   if (command.common_.threads < 0)
     throw std::invalid_argument(
         fmt::format("{}--threads must be at least 0, got {}", command.title(), command.common_.threads));
+  command.common_.seed_given = parser.given(command, "--seed");
+  if (command.configuration_.describe) {
+    command.configuration_.load(
+        {.file = command.configuration_.file, .arguments = parser.configuration_words(command)});
+    if (command.configuration_.print) {
+      print_answer(config::write_toml(command.configuration_.describe()));
+      return kSuccess;
+    }
+  }
+  parser.refuse_missing(command);
   return command.run_(command.common_);
 }
 
