@@ -2,6 +2,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include <camber/config/options.h>
 #include <camber/nn/bounded_scale.h>
 #include <camber/train/optimizer_groups.h>
 #include <camber/train/scale_projector.h>
@@ -108,6 +109,15 @@ TEST(OptimizerGroups, DecayNeverTouchesAScale) {
     EXPECT_TRUE(torch::equal(model->plain->raw(), plain)) << static_cast<int>(kind);
     EXPECT_LT(model->backbone->weight.norm().item<double>(), backbone) << static_cast<int>(kind);
   }
+}
+
+TEST(OptimizerGroups, OptionsReadAndWriteToml) {
+  const OptimizerGroupsOptions groups{.rules = {{.pattern = "router.content", .lr_mult = 0.1},
+                                                {.pattern = "cues", .decay_mult = 0, .must_match = false}},
+                                      .scale_lr_mult = 3};
+  EXPECT_EQ(config::parse<OptimizerGroupsOptions>(config::to_toml(groups), "groups.toml"), groups);
+  const OptimizerOptions optimizer{.kind = OptimizerKind::kSgd, .nesterov = true, .clip_norm = 35};
+  EXPECT_EQ(config::parse<OptimizerOptions>(config::to_toml(optimizer), "optimizer.toml"), optimizer);
 }
 
 TEST(OptimizerGroups, FrozenAndSharedParametersAreSortedOnce) {
