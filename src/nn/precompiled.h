@@ -1,6 +1,6 @@
 #pragma once
 // The torch headers that modules, optimisers and their tests need, compiled once for every target that calls
-// camber_use_torch_header(). Narrow on purpose: torch/torch.h would add a third to the size and the time.
+// camber_use_torch_header(): what most of them use, and no more.
 #include <cmath>
 #include <cstdint>
 #include <functional>

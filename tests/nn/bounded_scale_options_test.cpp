@@ -2,6 +2,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include <camber/config/options.h>
 #include <camber/nn/bounded_scale_options.h>
 #include <gtest/gtest.h>
 
@@ -129,6 +130,24 @@ TEST(BoundedScaleOptions, VisitListsEveryOption) {
   BoundsStage stage;
   stage.visit(collect);
   EXPECT_EQ(names, (std::vector<std::string>{"from_epoch", "from_step", "min", "max"}));
+}
+
+TEST(BoundedScaleOptions, ReadsAndWritesTomlAndRefusesWhatIsUnknown) {
+  const BoundedScaleOptions options{
+      .init = 25,
+      .min = 1,
+      .max = 100,
+      .constraint = Constraint::kStraightThrough,
+      .space = Space::kLog,
+      .l2_weight = 0.01,
+      .l2_center = {20},
+      .bounds_schedule = {{.from_epoch = 0, .min = 1, .max = 30}, {.from_epoch = 5, .min = 0.1, .max = 100}},
+      .shape = {6, 8}};
+  EXPECT_EQ(config::parse<BoundedScaleOptions>(config::to_toml(options), "scale.toml"), options);
+  EXPECT_EQ(config::parse<BoundedScaleOptions>("constraint = 'log_clamp'", "scale.toml").constraint,
+            Constraint::kLogClamp);
+  EXPECT_THROW(config::parse<BoundedScaleOptions>("init = 7", "scale.toml"), std::invalid_argument);
+  EXPECT_THROW(config::parse<BoundedScaleOptions>("constrain = 'none'", "scale.toml"), std::invalid_argument);
 }
 
 struct PresetFigures {

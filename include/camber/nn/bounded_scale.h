@@ -31,8 +31,10 @@ struct ScaleProjection {
 ///
 /// Numerics: the map is computed in double and rounded once to raw's type. A raw value at or beyond ln max gives max
 /// itself, so the value never exceeds max (rounded to raw's type) and the gradient at the bound is alive, although
-/// expf(logf(100)) > 100. The first value is init to the bit in linear space; in log space within the rounding of
-/// ln init, a relative error of at most 2^-24 * max(1, 2 |ln init|) in float.
+/// expf(logf(100)) > 100. In float the first value is init to the bit for linear clamp, straight_through, projected and
+/// none; where raw is not the value, the rounding of raw shows: in log space a relative error of at most
+/// 2^-24 * (1 + |ln init|), for a linear sigmoid 2^-24 * (init + 0.23 * (max - min)). The presets start within one unit
+/// of the last place, all but `logit` to the bit.
 ///
 /// State: parameter or buffer "raw" and the float64 buffer "bounds" = (min, max). The bounds are saved because a
 /// schedule may have changed them and the value of a sigmoid depends on them; loading needs no other call.
