@@ -1,0 +1,259 @@
+#pragma once
+#include "kernels/finish_statistics.h"
+#include "kernels/forward_tile.h"
+
+// A forward task: all key blocks of one (batch, head) for a range of queries.
+//   1. the queries are packed into tiles, scaled by softmax_scale * log2(e)
+//   2. for every key block: keys and values are packed, the next block's rows are prefetched
+//   3.   for every tile of queries: weights, their sum, the sum over values
+//   4. outputs are divided by the sums and written, logsumexp = ln 2 * (reference + log2 sum)
+namespace camber::kernels {
+namespace {
+
+template <class T>
+inline const T* row_of(const ConstRows& rows, std::int64_t batch, std::int64_t head, std::int64_t row) {
+  const Strides& at = rows.strides;
+  return static_cast<const T*>(rows.data) + batch * at.batch + head * at.head + row * at.row;
+}
+
+template <class T, class Numbers>
+inline void pack_queries(ForwardTask<Numbers>& task) {
+  const AttentionProblem& p = task.problem;
+  const int width = static_cast<int>(p.key_width);
+  const float unit = p.softmax_scale * kLog2E;
+  for (int row = 0; row < task.rows; row += kTileRows) {
+    const int rows = task.rows - row < kTileRows ? task.rows - row : kTileRows;
+    const T* first = row_of<T>(p.q, task.batch, task.head, task.first_query + row);
+    Numbers::pack_queries(first, p.q.strides.row, rows, width, unit, task.scratch.query_tiles + row * task.words);
+    for (int i = 0; i < kTileRows; ++i) {
+      float squares = 0;
+      for (int d = 0; d < width && i < rows; ++d) {
+        const float x = unit * to_float(first[i * p.q.strides.row + d]);
+        squares += x * x;
+      }
+      task.scratch.norms[row + i] = __builtin_sqrtf(squares) * 1.0001f;
+    }
+  }
+}
+
+template <class Numbers>
+inline void start_rows(ForwardTask<Numbers>& task) {
+  ForwardScratch<Numbers>& s = task.scratch;
+  const int rows = round_up(task.rows, kTileRows);
+  const auto zero_out = [](auto* at, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) at[i] = 0;
+  };
+  zero_out(s.outputs, std::int64_t{rows} * task.value_stride);
+  zero_out(s.sums, std::int64_t{rows} * kLanes);
+  for (int i = 0; i < rows; ++i) s.reference[i] = i < task.rows ? kNegativeInfinity : 0.0f;
+  if (task.window_value != nullptr)
+    for (int i = 0; i < task.rows; ++i) s.cursors[i] = {task.entry_offsets()[i], task.entry_offsets()[i + 1]};
+  if (!task.job.statistics) return;
+  zero_out(s.moments, std::int64_t{rows} * kLanes);
+  zero_out(s.squares, std::int64_t{rows} * kLanes);
+  zero_out(s.largest, std::int64_t{rows} * kLanes);
+  zero_out(s.segment_sums, rows * segment_count(task.problem));
+  zero_out(s.keys_left, rows);
+  if (task.job.side_entries > 0) zero_out(s.window_weights, task.entry_offsets()[task.rows] - task.entry_offsets()[0]);
+}
+
+// Where the rows of a block lie; the rest of the last panel points to zeros.
+template <class T, class Numbers>
+inline void find_rows(const ForwardTask<Numbers>& task, const KeyBlock& block, const void** keys, const void** values) {
+  const AttentionProblem& p = task.problem;
+  for (int r = 0; r < block.run_count; ++r) {
+    const KeyRun& run = task.plan.runs[block.first_run + r];
+    const T* key = row_of<T>(p.k, task.batch, task.head, run.key);
+    const T* value = row_of<T>(p.v, task.batch, task.head, run.key);
+    for (int i = 0; i < run.count; ++i, key += p.k.strides.row, value += p.v.strides.row) {
+      keys[run.position + i] = key;
+      values[run.position + i] = value;
+    }
+  }
+  for (int i = block.length; i < round_up(block.length, kPanel); ++i) keys[i] = values[i] = task.scratch.zeros;
+}
+
+// Packs the block and finds its largest |k|.
+template <class T, class Numbers>
+inline void pack_block(ForwardTask<Numbers>& task, const KeyBlock& block, const void** keys, const void** values) {
+  ForwardScratch<Numbers>& s = task.scratch;
+  const int key_width = static_cast<int>(task.problem.key_width), value_width = static_cast<int>(task.problem.value_width);
+  Numbers::template pack_keys<T>(keys, block.length, key_width, s.staged, s.keys);
+  Numbers::template pack_values<T>(values, block.length, value_width, s.staged, s.values);
+  Vec largest = zero();
+  const auto* panel = s.keys;
+  for (int first = 0; first < block.length; first += kPanel, panel += task.words * kPanel)
+    for (int n = 0; n < 2; ++n) {
+      Vec squares = zero();
+      for (int d = 0; d < task.words; ++d) {
+        const auto k = Numbers::read(panel + d * kPanel + n * kLanes);
+        Numbers::accumulate(squares, k, k);
+      }
+      largest = max(largest, squares);
+    }
+  task.key_norm = __builtin_sqrtf(max_of(largest)) * 1.0001f;
+}
+
+// Asks for a share of the next block's rows while this tile is computed.
+template <class T, class Numbers>
+inline void prefetch_rows(const ForwardTask<Numbers>& task, const void* const* keys, const void* const* values,
+                          int first, int end) {
+  const std::int64_t key_bytes = task.problem.key_width * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t value_bytes = task.problem.value_width * static_cast<std::int64_t>(sizeof(T));
+  for (int i = first; i < end; ++i) {
+    for (std::int64_t at = 0; at < key_bytes; at += 64) __builtin_prefetch(static_cast<const char*>(keys[i]) + at, 0, 2);
+    for (std::int64_t at = 0; at < value_bytes; at += 64)
+      __builtin_prefetch(static_cast<const char*>(values[i]) + at, 0, 2);
+  }
+}
+
+template <class Numbers>
+inline const typename Numbers::Word* weights_for_values(ForwardTask<Numbers>& task, const KeyBlock& block, int row,
+                                                        int rows) {
+  ForwardScratch<Numbers>& s = task.scratch;
+  const float* weights = s.strip;
+  if (task.problem.dropout.probability > 0) {
+    const double probability = task.problem.dropout.probability;
+    const auto threshold = static_cast<std::uint32_t>(probability * 4294967296.0);
+    const auto keep = static_cast<float>(1.0 / (1.0 - probability));
+    for (int i = 0; i < rows; ++i) {
+      const DropoutRow at{task.problem.dropout.seed, static_cast<std::uint32_t>(task.batch),
+                          static_cast<std::uint32_t>(task.head),
+                          static_cast<std::uint32_t>(task.first_query + row + i)};
+      dropout_factors(at, threshold, keep, task.plan, block, s.words, s.factors);
+      for (int j = 0; j < block.length; j += kLanes)
+        store(s.dropped + i * kForwardKeys + j, mul(load(s.strip + i * kForwardKeys + j), load(s.factors + j)));
+    }
+    weights = s.dropped;
+  }
+  return Numbers::left_weights(weights, rows, block.length, s.packed_weights);
+}
+
+// One tile of queries against the packed block.
+template <class Numbers, bool kStatistics, int M>
+inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int row) {
+  ForwardScratch<Numbers>& s = task.scratch;
+  const int width = round_up(block.length, kPanel);
+  BlockBias bias = lay_bias<Numbers, M>(task, block, row);
+  if (direct<Numbers, M>(task, block, row, bias)) {
+    direct_weights<Numbers, kStatistics, M>(task, block, row, bias);
+    if constexpr (kStatistics) count_keys(task, block, row, M, bias);
+  } else {
+    general_scores<Numbers, M>(task, block, row, bias);
+    for (int i = 0; i < M; ++i)
+      general_weights_row<Numbers, kStatistics>(task, width, row + i, s.strip + i * kForwardKeys);
+  }
+  float sums[M];
+  for (int i = 0; i < M; ++i)
+    sums[i] = add_weights<Numbers, kStatistics>(task, s.strip + i * kForwardKeys, width, row + i);
+  if (!task.without_bias) {
+    const auto* weights = weights_for_values(task, block, row, M);
+    const int steps = (block.length + Numbers::kPerWord - 1) / Numbers::kPerWord;
+    add_product<Numbers, kForwardKeys / Numbers::kPerWord, 1, M>(weights, s.values, steps,
+                                                                 s.outputs + row * task.value_stride, task.value_stride);
+  }
+  if constexpr (kStatistics) {
+    for (int i = 0; i < M && row + i < task.rows; ++i)
+      collect_segments(task, block, row + i, bias.first_entry[i], s.strip + i * kForwardKeys, sums[i]);
+  }
+}
+
+template <class T, class Numbers, bool kStatistics>
+inline void all_blocks(ForwardTask<Numbers>& task) {
+  start_rows(task);
+  const KeyPlan& plan = task.plan;
+  ForwardScratch<Numbers>& s = task.scratch;
+  const int tiles = (task.rows + kTileRows - 1) / kTileRows;
+  if (plan.block_count > 0) find_rows<T>(task, plan.blocks[0], s.key_rows, s.value_rows);
+  for (std::int64_t b = 0; b < plan.block_count; ++b) {
+    const KeyBlock& block = plan.blocks[b];
+    const void **keys = s.key_rows + b % 2 * kForwardKeys, **values = s.value_rows + b % 2 * kForwardKeys;
+    const void **next_keys = s.key_rows + (b + 1) % 2 * kForwardKeys;
+    const void **next_values = s.value_rows + (b + 1) % 2 * kForwardKeys;
+    pack_block<T>(task, block, keys, values);
+    int next_length = 0;
+    if (b + 1 < plan.block_count) {
+      find_rows<T>(task, plan.blocks[b + 1], next_keys, next_values);
+      next_length = plan.blocks[b + 1].length;
+    }
+    for (int tile = 0; tile < tiles; ++tile) {
+      prefetch_rows<T>(task, next_keys, next_values, tile * next_length / tiles, (tile + 1) * next_length / tiles);
+      const int row = tile * kTileRows;
+      with_tile_rows(task.rows - row, [&]<int M>() { forward_tile<Numbers, kStatistics, M>(task, block, row); });
+    }
+  }
+}
+
+template <class T, class Numbers>
+inline void write_rows_out(ForwardTask<Numbers>& task) {
+  const AttentionProblem& p = task.problem;
+  const ForwardResult& result = task.job.result;
+  const int width = static_cast<int>(p.value_width);
+  for (int row = 0; row < task.rows; ++row) {
+    const std::int64_t query = task.first_query + row, at = (task.batch * p.heads + task.head) * p.queries + query;
+    const float total = sum_of(load(task.scratch.sums + row * kLanes)), reference = task.scratch.reference[row];
+    const bool empty = reference == kNegativeInfinity && total == 0;
+    const float inverse = empty ? 0 : 1 / total;
+    T* to = static_cast<T*>(result.output) + task.batch * result.output_strides.batch +
+            task.head * result.output_strides.head + query * result.output_strides.row;
+    float* from = task.scratch.outputs + row * task.value_stride;
+    for (int d = 0; d < width; ++d) {
+      if constexpr (sizeof(T) == 4)
+        to[d] = from[d] * inverse;
+      else
+        to[d] = to_bfloat(from[d] * inverse);
+    }
+    result.logsumexp[at] = empty ? kNegativeInfinity : (reference + __builtin_log2f(total)) * kLn2;
+    if (task.job.statistics) finish_statistics(task, row, total, at);
+  }
+}
+
+template <class T, class Numbers>
+inline void run_forward(ForwardTask<Numbers>& task) {
+  pack_queries<T>(task);
+  if (!task.job.statistics) {
+    all_blocks<T, Numbers, false>(task);
+  } else {
+    const bool separate = strong_bias(task);
+    if (separate) {
+      task.without_bias = true;
+      all_blocks<T, Numbers, true>(task);
+      for (int row = 0; row < task.rows; ++row) keep_plain(task, row);
+      task.without_bias = false;
+    }
+    all_blocks<T, Numbers, true>(task);
+    if (!separate)
+      for (int row = 0; row < task.rows; ++row) derive_plain(task, row);
+  }
+  write_rows_out<T>(task);
+}
+
+template <class Numbers, class T>
+inline void forward_task_of(const ForwardJob& job, std::int64_t index, std::byte* memory) {
+  const AttentionProblem& p = job.problem;
+  const std::int64_t head_index = index / job.head_tasks, first = index % job.head_tasks * job.task_rows;
+  const std::int64_t batch = head_index / p.heads, head = head_index % p.heads;
+  const std::int64_t left = p.queries - first;
+  Arena arena{memory};
+  ForwardTask<Numbers> task{
+      .job = job,
+      .problem = p,
+      .plan = job.plans[batch * job.plan_step],
+      .scratch = lay_out<Numbers>(arena, job),
+      .batch = batch,
+      .head = head,
+      .first_query = first,
+      .rows = static_cast<int>(left < job.task_rows ? left : job.task_rows),
+      .words = (static_cast<int>(p.key_width) + Numbers::kPerWord - 1) / Numbers::kPerWord,
+      .value_stride = round_up(static_cast<int>(p.value_width), kLanes),
+      .tile_scale = p.softmax_scale * kLog2E,
+      .key_norm = 0,
+      .masks = masks_of(p, batch, head),
+      .window_value = p.windows.row_offsets == nullptr ? nullptr : window_values(p.windows, head),
+      .without_bias = false};
+  for (std::int64_t i = 0; i < kLargestWidth; ++i) task.scratch.zeros[i] = 0;
+  run_forward<T>(task);
+}
+
+}  // namespace
+}  // namespace camber::kernels

@@ -1,0 +1,101 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/product.h"
+
+// Rows of q, k, v brought into the order in which the products read them.
+//   transposed panels: [count / kPanel][words][kPanel]   right factor of the scores (keys side by side)
+//   row panels:        [width / kPanel][rows][kPanel]    right factor of the sums over keys or queries
+//   tiles:             [rows / kTileRows][words][kTileRows]  left factor of the scores (one word of each row of a tile)
+// Rows and columns that do not exist are 0.
+namespace camber::kernels {
+namespace {
+
+inline float to_float(float x) { return x; }
+inline float to_float(std::uint16_t bfloat) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(bfloat) << 16;
+  float x;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return x;
+}
+// To the nearest bfloat16, ties to even; NaN stays NaN.
+inline std::uint16_t to_bfloat(float x) {
+  std::uint32_t bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  if (x != x) return static_cast<std::uint16_t>((bits >> 16) | 0x40);
+  return static_cast<std::uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+inline int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+#if defined(__AVX2__)
+// An 8 x 8 block of 32-bit words: to[d][i] = rows[i][d].
+inline void transpose_8x8(const float* const* rows, int column, int columns, float* to, int to_stride) {
+  __m256 r[8], t[8];
+  if (columns >= 8) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(rows[i] + column);
+  } else {
+    const __m256i present =
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(columns), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    for (int i = 0; i < 8; ++i) r[i] = _mm256_maskload_ps(rows[i] + column, present);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4) {
+    r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+    r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xEE);
+    r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+    r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xEE);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
+    t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
+  }
+  for (int d = 0; d < 8 && d < columns; ++d) _mm256_storeu_ps(to + d * to_stride, t[d]);
+}
+#else
+inline void transpose_8x8(const float* const* rows, int column, int columns, float* to, int to_stride) {
+  for (int d = 0; d < 8 && d < columns; ++d)
+    for (int i = 0; i < 8; ++i) to[d * to_stride + i] = rows[i][column + d];
+}
+#endif
+
+// `rows` holds round_up(count, kPanel) pointers; those beyond count point to zeros.
+inline void pack_transposed(const float* const* rows, int count, int words, float* panels) {
+  for (int first = 0; first < count; first += kPanel, panels += words * kPanel)
+    for (int lane = 0; lane < kPanel; lane += 8)
+      for (int d = 0; d < words; d += 8)
+        transpose_8x8(rows + first + lane, d, words - d, panels + d * kPanel + lane, kPanel);
+}
+
+// `steps` rows, each of `width` floats.
+inline void pack_row_panels(const float* const* rows, int steps, int width, float* panels) {
+  for (int column = 0; column < width; column += kPanel) {
+    const int vectors = width - column > kLanes ? 2 : 1;
+    for (int k = 0; k < steps; ++k) {
+      const float* row = rows[k] + column;
+      for (int n = 0; n < vectors; ++n, panels += kLanes) {
+        const int left = width - column - n * kLanes;
+        store(panels, left >= kLanes ? load(row + n * kLanes) : load_first(row + n * kLanes, left));
+      }
+    }
+  }
+}
+
+// tile[d * kTileRows + i] = scale * row i, for i < rows; the other rows of the tile are 0.
+template <class T>
+inline void pack_tile(const T* first_row, std::int64_t row_stride, int rows, int width, float scale, float* tile) {
+  for (int d = 0; d < width; ++d)
+    for (int i = 0; i < kTileRows; ++i)
+      tile[d * kTileRows + i] = i < rows ? scale * to_float(first_row[i * row_stride + d]) : 0.0f;
+}
+
+}  // namespace
+}  // namespace camber::kernels

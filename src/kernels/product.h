@@ -1,0 +1,90 @@
+#pragma once
+#include "kernels/vec.h"
+
+// Register tiles of matrix products: M rows by N vectors of sums, the left factor broadcast, the right one in panels.
+// `Numbers` (numbers.h) says what is multiplied.
+namespace camber::kernels {
+namespace {
+
+inline constexpr int kPanel = 2 * kLanes;  // columns of a full panel
+
+template <int M, int N>
+struct Sums {
+  Vec at[M][N];
+};
+
+template <int M, int N>
+inline __attribute__((always_inline)) void clear(Sums<M, N>& sums) {
+#pragma GCC unroll 16
+  for (int i = 0; i < M; ++i)
+#pragma GCC unroll 2
+    for (int n = 0; n < N; ++n) sums.at[i][n] = zero();
+}
+
+template <int M, int N>
+inline __attribute__((always_inline)) void read_rows(Sums<M, N>& sums, const float* c, int row_stride) {
+#pragma GCC unroll 16
+  for (int i = 0; i < M; ++i)
+#pragma GCC unroll 2
+    for (int n = 0; n < N; ++n) sums.at[i][n] = load(c + i * row_stride + n * kLanes);
+}
+
+template <int M, int N>
+inline __attribute__((always_inline)) void write_rows(const Sums<M, N>& sums, float* c, int row_stride) {
+#pragma GCC unroll 16
+  for (int i = 0; i < M; ++i)
+#pragma GCC unroll 2
+    for (int n = 0; n < N; ++n) store(c + i * row_stride + n * kLanes, sums.at[i][n]);
+}
+
+// sums[i][:] += sum over k of a[i * kRow + k * kStep] * b[k][:], b a panel [steps][N * kLanes]. Every sum is one chain in
+// the order of k, so that a row's bits do not depend on the tile it falls into.
+template <class Numbers, int kRow, int kStep, int M, int N>
+inline __attribute__((always_inline)) void multiply(Sums<M, N>& sums, const typename Numbers::Word* a,
+                                                    const typename Numbers::Word* b, int steps) {
+  for (int k = 0; k < steps; ++k, a += kStep, b += N * kLanes) {
+    typename Numbers::Factor right[N];
+#pragma GCC unroll 2
+    for (int n = 0; n < N; ++n) right[n] = Numbers::read(b + n * kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < M; ++i) {
+      const typename Numbers::Factor left = Numbers::spread(a + i * kRow);
+#pragma GCC unroll 2
+      for (int n = 0; n < N; ++n) Numbers::accumulate(sums.at[i][n], left, right[n]);
+    }
+  }
+}
+
+// c[M][width] += a b over a whole width: full panels of kPanel columns, the last one maybe of kLanes.
+template <class Numbers, int kRow, int kStep, int M>
+inline __attribute__((always_inline)) void add_product(const typename Numbers::Word* a,
+                                                       const typename Numbers::Word* panels, int steps, float* c,
+                                                       int padded_width) {
+  int column = 0;
+  for (; column + kPanel <= padded_width; column += kPanel, panels += steps * kPanel) {
+    Sums<M, 2> sums;
+    read_rows(sums, c + column, padded_width);
+    multiply<Numbers, kRow, kStep>(sums, a, panels, steps);
+    write_rows(sums, c + column, padded_width);
+  }
+  if (column < padded_width) {
+    Sums<M, 1> sums;
+    read_rows(sums, c + column, padded_width);
+    multiply<Numbers, kRow, kStep>(sums, a, panels, steps);
+    write_rows(sums, c + column, padded_width);
+  }
+}
+
+// Calls tile.template operator()<M>() with the smallest of a few tile heights M >= rows.
+template <class Tile>
+inline __attribute__((always_inline)) void with_tile_rows(int rows, const Tile& tile) {
+  if (rows > kTileRows / 2) return tile.template operator()<kTileRows>();
+  if (rows > kTileRows / 4) return tile.template operator()<kTileRows / 2>();
+  if constexpr (kTileRows / 4 > 1) {
+    if (rows > 1) return tile.template operator()<kTileRows / 4>();
+  }
+  tile.template operator()<1>();
+}
+
+}  // namespace
+}  // namespace camber::kernels

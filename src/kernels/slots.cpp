@@ -1,0 +1,51 @@
+#include "kernels/slots.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+namespace camber::kernels {
+namespace {
+
+struct Free {
+  void operator()(std::byte* memory) const { std::free(memory); }
+};
+
+struct Work {
+  const std::function<void(std::int64_t, std::byte*)>& task;
+  std::int64_t tasks;
+  std::size_t scratch_bytes;
+  std::byte* scratch;
+  std::atomic<std::int64_t> next{0};
+};
+
+void work_on(void* context, std::int64_t slot) {
+  auto& work = *static_cast<Work*>(context);
+  std::byte* scratch = work.scratch + static_cast<std::size_t>(slot) * work.scratch_bytes;
+  for (;;) {
+    const std::int64_t index = work.next.fetch_add(1, std::memory_order_relaxed);
+    if (index >= work.tasks) return;
+    work.task(index, scratch);
+  }
+}
+
+}  // namespace
+
+void run_tasks(const ParallelFor& parallel, std::int64_t tasks, std::size_t scratch_bytes,
+               const std::function<void(std::int64_t, std::byte*)>& task) {
+  if (tasks <= 0) return;
+  const std::int64_t slots = parallel.run == nullptr ? 1 : std::clamp<std::int64_t>(parallel.slots, 1, tasks);
+  const std::size_t bytes = (scratch_bytes + 63) / 64 * 64;
+  const std::unique_ptr<std::byte, Free> scratch(
+      static_cast<std::byte*>(std::aligned_alloc(64, std::max<std::size_t>(64, bytes * static_cast<std::size_t>(slots)))));
+  if (scratch == nullptr) throw std::bad_alloc();
+  Work work{task, tasks, bytes, scratch.get()};
+  if (slots == 1)
+    work_on(&work, 0);
+  else
+    parallel.run(parallel.context, slots, work_on, &work);
+}
+
+}  // namespace camber::kernels

@@ -1,0 +1,96 @@
+#pragma once
+#include <immintrin.h>
+
+#include <cstdint>
+
+// Sixteen floats of an AVX-512 register. vec_avx2.h and vec_scalar.h offer the same names.
+namespace camber::kernels {
+namespace {
+
+using Vec = __m512;
+inline constexpr int kLanes = 16;
+// Rows of a register tile: 12 x 2 vectors of sums, 2 of the right factor and a broadcast fit 32 registers.
+inline constexpr int kTileRows = 12;
+
+inline Vec zero() { return _mm512_setzero_ps(); }
+inline Vec broadcast(float x) { return _mm512_set1_ps(x); }
+inline Vec load(const float* p) { return _mm512_loadu_ps(p); }
+inline void store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
+
+inline __mmask16 first_lanes(int count) {
+  return static_cast<__mmask16>(count >= kLanes ? 0xFFFFu : (1u << count) - 1u);
+}
+// The first `count` lanes, 0 in the others; memory beyond them is not touched.
+inline Vec load_first(const float* p, int count) { return _mm512_maskz_loadu_ps(first_lanes(count), p); }
+inline void store_first(float* p, Vec v, int count) { _mm512_mask_storeu_ps(p, first_lanes(count), v); }
+// v in the first `count` lanes, 0 in the others.
+inline Vec first_of(Vec v, int count) { return _mm512_maskz_mov_ps(first_lanes(count), v); }
+
+inline Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
+inline Vec sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
+inline Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
+inline Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+inline Vec absolute(Vec a) { return _mm512_abs_ps(a); }
+// The larger one; a NaN in b comes through.
+inline Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
+inline Vec min(Vec a, Vec b) { return _mm512_min_ps(a, b); }
+inline Vec round_to_integer(Vec a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+// The float whose bits are those of a, shifted left by 23: an integer in the low bits becomes an exponent.
+inline Vec low_bits_to_exponent(Vec a) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 23));
+}
+// sum += a * b. In assembly because the compiler otherwise rotates the sums through other registers with extra moves.
+inline void multiply_add(Vec& sum, Vec a, Vec b) {
+#ifdef CAMBER_EMULATED_AVX512
+  sum = _mm512_fmadd_ps(a, b, sum);
+#else
+  asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+#endif
+}
+
+// Halves are added in the order 8, 4, 2, 1 apart.
+inline float sum_of(Vec v) {
+  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(v),
+                                    _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
+  __m128 x = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+  x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+  return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
+}
+inline float max_of(Vec v) {
+  const __m256 half = _mm256_max_ps(_mm512_castps512_ps256(v),
+                                    _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
+  __m128 x = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+  x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+  return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
+}
+
+// b where a equals x, else c.
+inline Vec where_equal(Vec a, float x, Vec b, Vec c) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, _mm512_set1_ps(x), _CMP_EQ_OQ), c, b);
+}
+inline int count_equal(Vec a, float x) {
+  return __builtin_popcount(static_cast<unsigned>(_mm512_cmp_ps_mask(a, _mm512_set1_ps(x), _CMP_EQ_OQ)));
+}
+// x in the lanes whose flag (one byte each, kLanes of them) is set, else v.
+inline Vec where_flag(const std::uint8_t* flags, float x, Vec v) {
+  const __m512i wide = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(flags)));
+  return _mm512_mask_blend_ps(_mm512_cmpneq_epi32_mask(wide, _mm512_setzero_si512()), v, _mm512_set1_ps(x));
+}
+// keep where word >= threshold (unsigned), else 0; kLanes words.
+inline Vec keep_from(const std::uint32_t* words, std::uint32_t threshold, Vec keep) {
+  const __mmask16 kept =
+      _mm512_cmpge_epu32_mask(_mm512_loadu_si512(words), _mm512_set1_epi32(static_cast<int>(threshold)));
+  return _mm512_maskz_mov_ps(kept, keep);
+}
+// How many of the first min(limit, kLanes) keys are consecutive: keys[t] == keys[0] + t. At least 1; limit >= 1.
+inline int consecutive_keys(const std::int32_t* keys, int limit) {
+  const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m512i found = _mm512_maskz_loadu_epi32(first_lanes(limit), keys);
+  const __m512i expected = _mm512_add_epi32(_mm512_set1_epi32(keys[0]), lanes);
+  const auto equal = static_cast<unsigned>(_mm512_cmpeq_epi32_mask(found, expected));
+  const int run = __builtin_ctz(~equal);
+  return run < limit ? run : limit;
+}
+
+}  // namespace
+}  // namespace camber::kernels
