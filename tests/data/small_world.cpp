@@ -30,7 +30,7 @@ std::string table_of(const std::vector<Row>& rows) {
 }
 
 constexpr int kScenes = 2, kSamples = 3;
-constexpr std::int64_t kStart = 1532402927647951;
+constexpr std::int64_t kStart = 1532402927647951, kStep = 512345;  // microseconds
 
 std::string sample_token(int scene, int sample) {
   return sample < 0 || sample >= kSamples ? "" : "sample-" + std::to_string(scene) + "-" + std::to_string(sample);
@@ -55,7 +55,7 @@ void add_sample_data(std::vector<Row>& rows, std::vector<Row>& poses, int scene,
         return "data-" + std::to_string(scene) + "-" + sensor.channel + "-" + std::to_string(number);
       };
       const int number = lidar ? 2 * sample + part : sample;
-      const std::int64_t time = kStart + 10000000 * scene + 500000 * sample - (key ? 0 : 250000);
+      const std::int64_t time = kStart + 10000000 * scene + kStep * sample - (key ? 0 : kStep / 2);
       const std::string pose = "pose-" + token(number);
       poses.push_back({{"token", quoted(pose)},
                        {"timestamp", std::to_string(time)},
@@ -156,7 +156,7 @@ TableTexts small_tables() {
     }
     for (int sample = 0; sample < kSamples; ++sample) {
       samples.push_back({{"token", quoted(sample_token(scene, sample))},
-                         {"timestamp", std::to_string(kStart + 10000000 * scene + 500000 * sample)},
+                         {"timestamp", std::to_string(kStart + 10000000 * scene + kStep * sample)},
                          {"prev", quoted(sample_token(scene, sample - 1))},
                          {"next", quoted(sample_token(scene, sample + 1))},
                          {"scene_token", quoted("scene-" + std::to_string(scene))}});

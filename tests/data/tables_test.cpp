@@ -112,12 +112,12 @@ TEST(Tables, RefuseWhatIsDamagedInASentence) {
             "[load_tables] calibrated_sensor.json, row 2 (token 'calibration-CAM_FRONT'): camera_intrinsic must be "
             "empty or have 3 rows, got 2");
   EXPECT_EQ(after_change("scene", "}\n]", "}\n"),
-            "[read_json] scene.json, byte 444: must go on with ',' or ']', but ends here");
-  EXPECT_EQ(after_change("scene", "]", "] x"), "[read_json] scene.json, byte 446: must end here, got 'x'");
+            "[read_json] scene.json, byte 393: must go on with ',' or ']', but ends here");
+  EXPECT_EQ(after_change("scene", "]", "] x"), "[read_json] scene.json, byte 395: must end here, got 'x'");
   EXPECT_EQ(after_change("log", "[\n{", "{"),
             "[read_json] log.json, byte 0: must go on with '[' (a table is a list of rows), got '{'");
   EXPECT_EQ(after_change("log", "\"small town\"", "\"small town"),
-            "[read_json] log.json, byte 51: ends in the middle "
+            "[read_json] log.json, byte 47: ends in the middle "
             "of a value");
 }
 
@@ -152,12 +152,12 @@ TEST(Dataset, GivesVelocityAsTheDevkitComputesIt) {
     const auto& table = dataset.tables().sample_annotation;
     return dataset.velocity_of(table[table.find(token)]);
   };
-  // One metre every half second; the time is the difference of two rounded products.
-  const double second = 1e-6 * 1532402928647951. - 1e-6 * 1532402927647951.;
-  const double half = 1e-6 * 1532402928147951. - 1e-6 * 1532402927647951.;
-  EXPECT_EQ(velocity("annotation-0-0-1")[0], 2 / second);
-  EXPECT_EQ(velocity("annotation-0-0-0")[0], 1 / half);
-  EXPECT_NE(velocity("annotation-0-0-1")[0], 2.0);  // the exact difference of the integers would give it
+  // One metre a sample; the time is the difference of two rounded products.
+  const double both = 1e-6 * 1532402928672641. - 1e-6 * 1532402927647951.;
+  const double one = 1e-6 * 1532402928160296. - 1e-6 * 1532402927647951.;
+  EXPECT_EQ(velocity("annotation-0-0-1")[0], 2 / both);
+  EXPECT_EQ(velocity("annotation-0-0-0")[0], 1 / one);
+  EXPECT_NE(velocity("annotation-0-0-1")[0], 2 / 1.02469);  // the exact difference of the integers
   EXPECT_EQ(velocity("annotation-0-0-0")[1], 0);
   EXPECT_TRUE(std::isnan(velocity("annotation-0-1-0")[0]));  // seen once
 }
@@ -168,7 +168,7 @@ TEST(Dataset, GivesNoVelocityAcrossALongGap) {
   const auto set_time = [&samples](const char* from, const char* to) {
     samples.replace(samples.find(from), std::string(from).size(), to);
   };
-  set_time("1532402928647951", "1532402930647951");  // the last sample of scene 0, 3 s after its first
+  set_time("1532402928672641", "1532402930647951");  // the last sample of scene 0, 3 s after its first
   const tests::TemporaryFolder folder;
   tests::write_small_world(folder.path(), texts, false);
   const Dataset dataset(folder.path(), tests::kSmallVersion);
