@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -11,6 +10,8 @@
 #include <vector>
 
 #include <simdjson.h>
+
+#include "data/tasks.h"
 
 namespace camber::data {
 
@@ -26,11 +27,6 @@ struct RecordChunk {
   }
 };
 inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
-
-/// The number of threads that a request of 0 (as many as the machine has) or more stands for.
-inline int resolve_threads(int threads) {
-  return threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
 
 /// Reads chunks one after the other, parses them on several threads and collects the results in the order of the file,
 /// so that the outcome, the error included, does not depend on the number of threads.

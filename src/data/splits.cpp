@@ -6,32 +6,10 @@
 #include <stdexcept>
 #include <unordered_set>
 
-#include "data/json_scanner.h"
-#include "data/json_values.h"
-#include "data/record_chunks.h"
+#include "data/json_file.h"
 
 namespace camber::data {
 namespace {
-
-// Parses a small JSON file whole and hands its value to `read`.
-template <class Read>
-void read_small_json(const std::filesystem::path& path, Read&& read) {
-  RecordChunk chunk;
-  JsonScanner scanner(path);
-  scanner.append_value(chunk.text);
-  scanner.expect_end();
-  try {
-    simdjson::ondemand::parser parser;
-    simdjson::ondemand::document document;
-    simdjson::ondemand::value value;
-    auto error = parser.iterate(chunk.padded()).get(document);
-    if (!error) error = document.get_value().get(value);
-    if (error) throw json::ValueError(std::string("is damaged: ") + simdjson::error_message(error));
-    read(value);
-  } catch (const json::ValueError& error) {
-    throw std::runtime_error("[read_splits] " + path.string() + ": " + error.what());
-  }
-}
 
 std::vector<std::string> read_names(json::Value value, std::string_view what) {
   std::vector<std::string> names;
@@ -44,7 +22,7 @@ using SplitLists = std::map<std::string, std::vector<std::string>>;
 
 SplitLists read_splits_file(const std::filesystem::path& path) {
   SplitLists splits;
-  read_small_json(path, [&](json::Value value) {
+  read_json_file(path, "find_split", [&](json::Value value) {
     json::for_each_field(value, "the list of splits", [&](std::string_view name, json::Value scenes) {
       const std::string key(name);
       splits[key] = read_names(scenes, "split '" + key + "'");
@@ -101,7 +79,8 @@ Split read_scenes(const Dataset& dataset, const std::filesystem::path& file) {
   std::ifstream stream(file);
   if (!stream) throw std::invalid_argument("[read_scenes] file must be readable, got '" + file.string() + "'");
   if ((stream >> std::ws).peek() == '[') {
-    read_small_json(file, [&](json::Value value) { split.scenes = read_names(value, "the list of scenes"); });
+    read_json_file(file, "read_scenes",
+                   [&](json::Value value) { split.scenes = read_names(value, "the list of scenes"); });
   } else {
     std::string line;
     while (std::getline(stream, line)) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "camber/data/paths.h"
+#include "data/json_fields.h"
 
 namespace camber::data {
 namespace {
@@ -14,38 +15,9 @@ namespace {
 using json::Value;
 using json::ValueError;
 
-template <class Read>
-struct Field {
-  std::string_view name;
-  bool required;
-  Read read;
-};
-
-template <class Read>
-Field<Read> required(std::string_view name, Read read) {
-  return {name, true, read};
-}
-template <class Read>
-Field<Read> optional(std::string_view name, Read read) {
-  return {name, false, read};
-}
-
-// Gives every field of an object to the reader of its name; unknown ones are checked and left.
-template <class... Reads>
-void read_fields(Value value, Field<Reads>... fields) {
-  std::array<bool, sizeof...(fields)> seen{};
-  json::for_each_field(value, "a row", [&](std::string_view name, Value item) {
-    std::size_t i = 0;
-    const bool known = ((fields.name == name ? (fields.read(item), seen[i] = true) : (++i, false)) || ...);
-    if (!known) json::skip(item);
-  });
-  std::size_t i = 0;
-  const auto check = [&](std::string_view name, bool is_required) {
-    if (is_required && !seen[i]) throw ValueError("field '" + std::string(name) + "' is missing");
-    ++i;
-  };
-  (check(fields.name, fields.required), ...);
-}
+using json::optional;
+using json::read_fields;
+using json::required;
 
 template <class Row>
 Index resolve_token(const Table<Row>& table, std::string_view token, std::string_view field) {
@@ -124,19 +96,19 @@ Modality modality_of(std::string_view name) {
 }  // namespace
 
 void read_row(Value value, RowContext<Category>& context, Category& row) {
-  read_fields(value, required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
+  read_fields(value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
               required("name", [&](Value v) { row.name = context.keep(v, "name"); }),
               optional("description", [&](Value v) { row.description = context.keep(v, "description"); }));
 }
 
 void read_row(Value value, RowContext<Attribute>& context, Attribute& row) {
-  read_fields(value, required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
+  read_fields(value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
               required("name", [&](Value v) { row.name = context.keep(v, "name"); }),
               optional("description", [&](Value v) { row.description = context.keep(v, "description"); }));
 }
 
 void read_row(Value value, RowContext<Visibility>& context, Visibility& row) {
-  read_fields(value, required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
+  read_fields(value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
               required("level", [&](Value v) { row.level = context.keep(v, "level"); }),
               optional("description", [&](Value v) { row.description = context.keep(v, "description"); }));
   row.share = share_of(row.level);
@@ -144,7 +116,7 @@ void read_row(Value value, RowContext<Visibility>& context, Visibility& row) {
 
 void read_row(Value value, RowContext<Instance>& context, Instance& row) {
   PendingLinks links;
-  read_fields(value, required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
+  read_fields(value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
               required("category_token",
                        [&](Value v) { row.category = resolve(context.tables.category, v, "category_token"); }),
               optional("nbr_annotations", [&](Value v) { row.annotation_count = json::integer(v, "nbr_annotations"); }),
@@ -156,14 +128,14 @@ void read_row(Value value, RowContext<Instance>& context, Instance& row) {
 }
 
 void read_row(Value value, RowContext<Sensor>& context, Sensor& row) {
-  read_fields(value, required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
+  read_fields(value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
               required("channel", [&](Value v) { row.channel = context.keep(v, "channel"); }),
               required("modality", [&](Value v) { row.modality = modality_of(json::text(v, "modality")); }));
 }
 
 void read_row(Value value, RowContext<CalibratedSensor>& context, CalibratedSensor& row) {
   read_fields(
-      value, required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
+      value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
       required("sensor_token", [&](Value v) { row.sensor = resolve(context.tables.sensor, v, "sensor_token"); }),
       required("translation", [&](Value v) { row.translation = read_vector(v, "translation"); }),
       required("rotation", [&](Value v) { row.rotation = read_pose_rotation(v); }),
@@ -173,14 +145,14 @@ void read_row(Value value, RowContext<CalibratedSensor>& context, CalibratedSens
 }
 
 void read_row(Value value, RowContext<EgoPose>& context, EgoPose& row) {
-  read_fields(value, required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
+  read_fields(value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
               required("timestamp", [&](Value v) { row.timestamp = json::integer(v, "timestamp"); }),
               required("translation", [&](Value v) { row.translation = read_vector(v, "translation"); }),
               required("rotation", [&](Value v) { row.rotation = read_pose_rotation(v); }));
 }
 
 void read_row(Value value, RowContext<Log>& context, Log& row) {
-  read_fields(value, required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
+  read_fields(value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
               optional("logfile", [&](Value v) { row.logfile = context.keep(v, "logfile"); }),
               optional("vehicle", [&](Value v) { row.vehicle = context.keep(v, "vehicle"); }),
               optional("date_captured", [&](Value v) { row.date_captured = context.keep(v, "date_captured"); }),
@@ -190,7 +162,7 @@ void read_row(Value value, RowContext<Log>& context, Log& row) {
 void read_row(Value value, RowContext<Scene>& context, Scene& row) {
   PendingLinks links;
   read_fields(
-      value, required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
+      value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
       required("name", [&](Value v) { row.name = context.keep(v, "name"); }),
       optional("description", [&](Value v) { row.description = context.keep(v, "description"); }),
       required("log_token", [&](Value v) { row.log = resolve(context.tables.log, v, "log_token"); }),
@@ -202,7 +174,7 @@ void read_row(Value value, RowContext<Scene>& context, Scene& row) {
 
 void read_row(Value value, RowContext<Sample>& context, Sample& row) {
   PendingLinks links;
-  read_fields(value, required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
+  read_fields(value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
               required("timestamp", [&](Value v) { row.timestamp = json::integer(v, "timestamp"); }),
               required("scene_token", [&](Value v) { row.scene = resolve(context.tables.scene, v, "scene_token"); }),
               required("prev", [&](Value v) { links.first = context.keep_link(v, "prev"); }),
@@ -214,7 +186,7 @@ void read_row(Value value, RowContext<SampleData>& context, SampleData& row) {
   const Tables& tables = context.tables;
   PendingLinks links;
   read_fields(
-      value, required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
+      value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
       required("sample_token", [&](Value v) { row.sample = resolve(tables.sample, v, "sample_token"); }),
       required("ego_pose_token", [&](Value v) { row.ego_pose = resolve(tables.ego_pose, v, "ego_pose_token"); }),
       required(
@@ -237,7 +209,7 @@ void read_row(Value value, RowContext<SampleAnnotation>& context, SampleAnnotati
   std::vector<Index>& attributes = context.chunk.attributes;
   PendingLinks links;
   read_fields(
-      value, required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
+      value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
       required("sample_token", [&](Value v) { row.sample = resolve(tables.sample, v, "sample_token"); }),
       required("instance_token", [&](Value v) { row.instance = resolve(tables.instance, v, "instance_token"); }),
       optional("visibility_token",
@@ -264,7 +236,7 @@ void read_row(Value value, RowContext<SampleAnnotation>& context, SampleAnnotati
 }
 
 void read_row(Value value, RowContext<Map>& context, Map& row) {
-  read_fields(value, required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
+  read_fields(value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
               optional("category", [&](Value v) { row.category = context.keep(v, "category"); }),
               required("filename", [&](Value v) { row.filename = context.keep(v, "filename"); }),
               required("log_tokens", [&](Value v) {

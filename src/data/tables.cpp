@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 #include "camber/data/paths.h"
@@ -79,17 +78,6 @@ RowChunk<Row> parse_rows(simdjson::ondemand::parser& parser, RecordChunk& record
     refuse_row(path, records.first_record + (chunk.rows.empty() ? 0 : chunk.rows.size() - 1), token, error.what());
   }
   return chunk;
-}
-
-// Runs action(first, last) over parts of 0..count on several threads.
-template <class Action>
-void for_each_part(std::size_t count, int threads, Action action) {
-  const auto parts = static_cast<std::size_t>(resolve_threads(threads));
-  std::vector<std::thread> workers;
-  for (std::size_t part = 1; part < parts; ++part)
-    workers.emplace_back([=] { action(count * part / parts, count * (part + 1) / parts); });
-  action(std::size_t{0}, count / parts);
-  for (std::thread& worker : workers) worker.join();
 }
 
 class Loader {
@@ -169,8 +157,10 @@ class Loader {
                const char* second_field, Index Row::*first, Index Row::*second) {
     std::vector<Row>& rows = table.rows();
     const auto find = [&target](std::string_view token) { return token.empty() ? kNone : target.find(token); };
-    for_each_part(rows.size(), threads_, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t row = begin; row < end; ++row) {
+    constexpr std::size_t kRowsPerTask = 65536;
+    for_each_task((rows.size() + kRowsPerTask - 1) / kRowsPerTask, threads_, [&](std::size_t task) {
+      const std::size_t end = std::min(rows.size(), (task + 1) * kRowsPerTask);
+      for (std::size_t row = task * kRowsPerTask; row < end; ++row) {
         rows[row].*first = find(links.tokens[row].first);
         rows[row].*second = find(links.tokens[row].second);
       }
