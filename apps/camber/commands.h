@@ -5,5 +5,6 @@
 namespace camber::app {
 
 void register_analyze(Command& program);
+void register_verify(Command& program);
 
 }  // namespace camber::app
