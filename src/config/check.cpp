@@ -93,7 +93,7 @@ class Checker {
                  ? fmt::format("; set its parts, as in --{}=...", child_path(path, description.fields[0].name))
                  : "");
     }
-    for (Entry& entry : table->entries) {
+    for (Entry& entry : *table) {
       const auto field = std::find_if(description.fields.begin(), description.fields.end(),
                                       [&](const Description& known) { return known.name == entry.key; });
       const std::string here = child_path(path, entry.key);

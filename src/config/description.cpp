@@ -125,7 +125,7 @@ Value to_value(const Description& description) {
   if (description.kind == Kind::kTable) {
     Table table;
     for (const Description& field : description.fields) {
-      Entry& entry = table.entries.emplace_back();
+      Entry& entry = table.emplace_back();
       entry.key = field.name;
       entry.value = to_value(field);
     }

@@ -14,7 +14,7 @@ Source source_of(const toml::source_region& region, const std::string& name) {
 }
 
 Value convert(const toml::node& node, const std::string& name) {
-  Value value{.source = source_of(node.source(), name)};
+  Value value{.data = false, .source = source_of(node.source(), name)};
   if (const auto* flag = node.as_boolean()) {
     value.data = flag->get();
   } else if (const auto* integer = node.as_integer()) {
@@ -30,7 +30,7 @@ Value convert(const toml::node& node, const std::string& name) {
   } else if (const auto* table = node.as_table()) {
     Table entries;
     for (const auto& [key, item] : *table)
-      entries.entries.push_back(
+      entries.push_back(
           {.key = std::string(key.str()), .source = source_of(key.source(), name), .value = convert(item, name)});
     value.data = std::move(entries);
   } else {
@@ -45,7 +45,7 @@ void take_source(Value& value, const Source& source) {
   if (auto* list = std::get_if<List>(&value.data))
     for (Value& item : *list) take_source(item, source);
   if (auto* table = std::get_if<Table>(&value.data)) {
-    for (Entry& entry : table->entries) {
+    for (Entry& entry : *table) {
       entry.source = source;
       take_source(entry.value, source);
     }

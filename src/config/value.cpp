@@ -47,10 +47,10 @@ Value& element(Value& list_value, std::string_view index_text, const std::string
 
 Value& member(Value& table_value, std::string_view key, const Source& source) {
   auto& table = std::get<Table>(table_value.data);
-  if (Entry* entry = table.find(key)) return entry->value;
+  if (Entry* entry = find(table, key)) return entry->value;
   // A key that is not there yet may be unknown: whoever reads the tree says so, with the nearest known name.
-  table.entries.push_back({.key = std::string(key), .source = source, .value = {.data = Table{}, .source = source}});
-  return table.entries.back().value;
+  table.push_back({.key = std::string(key), .source = source, .value = {.data = Table{}, .source = source}});
+  return table.back().value;
 }
 
 }  // namespace
@@ -67,14 +67,14 @@ std::string Source::text() const {
   return line == 0 ? file : fmt::format("{}:{}:{}", file, line, column);
 }
 
-Entry* Table::find(std::string_view key) {
-  const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.key == key; });
-  return found == entries.end() ? nullptr : &*found;
+Entry* find(Table& table, std::string_view key) {
+  const auto found = std::find_if(table.begin(), table.end(), [&](const Entry& entry) { return entry.key == key; });
+  return found == table.end() ? nullptr : &*found;
 }
 
-const Entry* Table::find(std::string_view key) const {
-  const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.key == key; });
-  return found == entries.end() ? nullptr : &*found;
+const Entry* find(const Table& table, std::string_view key) {
+  const auto found = std::find_if(table.begin(), table.end(), [&](const Entry& entry) { return entry.key == key; });
+  return found == table.end() ? nullptr : &*found;
 }
 
 std::string Value::quoted() const {
@@ -99,7 +99,7 @@ std::string write_toml_value(const Value& value) {
     }
     std::string operator()(const Table& table) const {
       std::string text;
-      for (const Entry& entry : table.entries) {
+      for (const Entry& entry : table) {
         const std::string key = is_bare_key(entry.key) ? entry.key : quoted_string(entry.key);
         text += (text.empty() ? "" : ", ") + key + " = " + write_toml_value(entry.value);
       }
@@ -117,12 +117,12 @@ void overlay(Value& base, const Value& above) {
     return;
   }
   base.source = above.source;
-  for (const Entry& entry : above_table->entries) {
-    if (Entry* known = base_table->find(entry.key)) {
+  for (const Entry& entry : *above_table) {
+    if (Entry* known = find(*base_table, entry.key)) {
       known->source = entry.source;
       overlay(known->value, entry.value);
     } else {
-      base_table->entries.push_back(entry);
+      base_table->push_back(entry);
     }
   }
 }

@@ -133,7 +133,7 @@ class Assigner {
 
   template <class Type>
   void operator()(std::string_view name, Type& field, std::string_view /*meaning*/, Range /*range*/ = {}) {
-    const Entry* entry = table_.find(name);
+    const Entry* entry = find(table_, name);
     if (entry != nullptr) assign_field(field, entry->value, path_.empty() ? entry->key : path_ + "." + entry->key);
   }
 
@@ -185,7 +185,7 @@ struct Origin {
 
 /// Fills a struct from a checked tree and calls validate() of every struct in it.
 template <OptionStruct Options>
-Options from_value(Value tree, const Options& defaults = {}) {
+Options from_value(const Value& tree, const Options& defaults = {}) {
   Value complete = to_value(describe(defaults));
   overlay(complete, tree);
   check(complete, describe(defaults));
@@ -207,7 +207,7 @@ Options load(const Origin& origin, const Options& defaults = {}) {
   Value tree = to_value(describe(defaults));
   if (!origin.file.empty()) overlay(tree, read_toml_file(origin.file));
   for (const std::string& argument : origin.arguments) overlay_argument(tree, argument);
-  return from_value(std::move(tree), defaults);
+  return from_value(tree, defaults);
 }
 
 /// A complete, commented TOML file that reads back to the same struct.

@@ -34,15 +34,11 @@ using List = std::vector<Value>;
 
 struct Entry;
 /// Keys in the order in which they were written.
-struct Table {
-  std::vector<Entry> entries{};
-
-  Entry* find(std::string_view key);
-  const Entry* find(std::string_view key) const;
-};
+using Table = std::vector<Entry>;
 
 struct Value {
-  std::variant<bool, std::int64_t, double, std::string, Unparsed, List, Table> data{};
+  // Not initialised here: an Entry is not known yet, and clang would need it.
+  std::variant<bool, std::int64_t, double, std::string, Unparsed, List, Table> data;
   Source source{};
 
   /// As a sentence quotes it: `2.5`, `"text"`, `a list`, `a table`.
@@ -54,6 +50,10 @@ struct Entry {
   Source source{};  ///< of the key
   Value value{};
 };
+
+/// The entry of this key, or nullptr.
+Entry* find(Table& table, std::string_view key);
+const Entry* find(const Table& table, std::string_view key);
 
 /// Reads TOML text; `name` is the file's, for messages. Throws std::invalid_argument with file, line and column.
 Value parse_toml(std::string_view text, const std::string& name);
