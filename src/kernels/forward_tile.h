@@ -112,21 +112,34 @@ inline __attribute__((always_inline)) void store_weights(const Sums<M, 2>& sums,
   }
 }
 
-template <class Numbers, bool kStatistics, int M>
-inline void direct_weights(ForwardTask<Numbers>& task, const KeyBlock& block, int row, const BlockBias& bias) {
+// Panels first .. end, all of one kind of bias. Not inlined: each kind gets the registers for itself.
+template <class Numbers, TileBias kBias, bool kStatistics, int M>
+__attribute__((noinline)) void direct_panels(const ForwardTask<Numbers>& task, int row, const BlockBias& bias, int first,
+                                             int end) {
   const auto* query = task.scratch.query_tiles + row * task.words;
-  const auto* keys = task.scratch.keys;
-  for (int panel = 0; panel < block.length / kPanel; ++panel, keys += task.words * kPanel) {
+  const auto* keys = task.scratch.keys + first * task.words * kPanel;
+  for (int panel = first; panel < end; ++panel, keys += task.words * kPanel) {
     Sums<M, 2> sums;
     clear(sums);
     multiply<Numbers, 1, kTileRows>(sums, query, keys, task.words);
-    float* strip = task.scratch.strip + panel * kPanel;
-    if ((bias.touched >> panel & 1u) != 0)
-      store_weights<Numbers, TileBias::entries, kStatistics>(sums, task, row, bias, strip);
+    store_weights<Numbers, kBias, kStatistics>(sums, task, row, bias, task.scratch.strip + panel * kPanel);
+  }
+}
+
+template <class Numbers, bool kStatistics, int M>
+inline void direct_weights(const ForwardTask<Numbers>& task, const KeyBlock& block, int row, const BlockBias& bias) {
+  const int panels = block.length / kPanel;
+  const auto touched = [&](int panel) { return (bias.touched >> panel & 1u) != 0; };
+  for (int first = 0; first < panels;) {
+    int end = first + 1;
+    while (end < panels && touched(end) == touched(first)) ++end;
+    if (touched(first))
+      direct_panels<Numbers, TileBias::entries, kStatistics, M>(task, row, bias, first, end);
     else if (bias.shifted)
-      store_weights<Numbers, TileBias::row, kStatistics>(sums, task, row, bias, strip);
+      direct_panels<Numbers, TileBias::row, kStatistics, M>(task, row, bias, first, end);
     else
-      store_weights<Numbers, TileBias::none, kStatistics>(sums, task, row, bias, strip);
+      direct_panels<Numbers, TileBias::none, kStatistics, M>(task, row, bias, first, end);
+    first = end;
   }
 }
 

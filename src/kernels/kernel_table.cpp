@@ -1,5 +1,5 @@
 // Compiled once for every instruction set, with its flags and with CAMBER_KERNEL_TABLE naming the table it fills.
-#include "kernels/forward.h"
+#include "kernels/backward.h"
 
 namespace camber::kernels {
 namespace {
@@ -23,11 +23,28 @@ void forward_task(const ForwardJob& job, std::int64_t task, std::byte* scratch) 
   forward_task_of<FloatNumbers, float>(job, task, scratch);
 }
 
+std::size_t backward_scratch(const BackwardJob& job) {
+  Arena arena;
+  lay_out_backward(arena, job);
+  return arena.used;
+}
+
+void backward_finish(const BackwardJob& job, std::int64_t head_of_wave) {
+  finish_queries(job, head_of_wave);
+  finish_segments(job, head_of_wave);
+}
+
 }  // namespace
 
 const KernelTable& CAMBER_KERNEL_TABLE() {
-  static constexpr KernelTable kTable{
-      .forward_scratch = forward_scratch, .forward_task = forward_task, .tile_rows = kTileRows, .lanes = kLanes};
+  static constexpr KernelTable kTable{.tile_rows = kTileRows,
+                                      .lanes = kLanes,
+                                      .forward_scratch = forward_scratch,
+                                      .forward_task = forward_task,
+                                      .backward_scratch = backward_scratch,
+                                      .backward_prepare = prepare_rows,
+                                      .backward_task = run_backward,
+                                      .backward_finish = backward_finish};
   return kTable;
 }
 

@@ -55,9 +55,10 @@ inline __attribute__((always_inline)) void multiply(Sums<M, N>& sums, const type
   }
 }
 
-// c[M][width] += a b over a whole width: full panels of kPanel columns, the last one maybe of kLanes.
+// c[M][width] += a b over a whole width: full panels of kPanel columns, the last one maybe of kLanes. Not inlined: in a
+// large function the compiler would keep the sums in memory.
 template <class Numbers, int kRow, int kStep, int M>
-inline __attribute__((always_inline)) void add_product(const typename Numbers::Word* a,
+__attribute__((noinline)) void add_product(const typename Numbers::Word* a,
                                                        const typename Numbers::Word* panels, int steps, float* c,
                                                        int padded_width) {
   int column = 0;

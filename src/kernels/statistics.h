@@ -35,34 +35,48 @@ inline void rescale_statistics(ForwardTask<Numbers>& task, int row, Vec factor) 
   for (std::int64_t e = offsets[row]; e < s.cursors[row].next; ++e) s.window_weights[e - offsets[0]] *= by;
 }
 
+// `width` is a multiple of kPanel. Four sums, because one addition waits for the last.
 inline Vec sum_of_weights(const float* weights, int width) {
-  Vec a = load(weights), b = load(weights + kLanes);
-  for (int j = kPanel; j < width; j += kPanel) {
+  Vec a = load(weights), b = load(weights + kLanes), c = zero(), d = zero();
+  int j = kPanel;
+  for (; j + 2 * kPanel <= width; j += 2 * kPanel) {
+    a = add(a, load(weights + j));
+    b = add(b, load(weights + j + kLanes));
+    c = add(c, load(weights + j + kPanel));
+    d = add(d, load(weights + j + kPanel + kLanes));
+  }
+  if (j < width) {
     a = add(a, load(weights + j));
     b = add(b, load(weights + j + kLanes));
   }
-  return add(a, b);
+  return add(add(a, c), add(b, d));
 }
 
 // Adds a row's weights on a block to its sums; `width` positions, a multiple of kPanel.
 template <class Numbers, bool kStatistics>
 inline float add_weights(ForwardTask<Numbers>& task, const float* weights, int width, int row) {
   ForwardScratch<Numbers>& s = task.scratch;
-  const Vec sum = sum_of_weights(weights, width);
-  store(s.sums + row * kLanes, add(load(s.sums + row * kLanes), sum));
-  if constexpr (!kStatistics) return 0;
-  Vec squares[2] = {zero(), zero()}, largest[2] = {zero(), zero()};
+  float* to = s.sums + row * kLanes;
+  if constexpr (!kStatistics) {
+    store(to, add(load(to), sum_of_weights(weights, width)));
+    return 0;
+  }
+  Vec sum[2] = {zero(), zero()}, squares[2] = {zero(), zero()}, largest[2] = {zero(), zero()};
   for (int j = 0; j < width; j += kPanel)
+#pragma GCC unroll 2
     for (int n = 0; n < 2; ++n) {
       const Vec weight = load(weights + j + n * kLanes);
+      sum[n] = add(sum[n], weight);
       squares[n] = fma(weight, weight, squares[n]);
       largest[n] = max(largest[n], weight);
     }
-  float* to = s.squares + row * kLanes;
+  const Vec total = add(sum[0], sum[1]);
+  store(to, add(load(to), total));
+  to = s.squares + row * kLanes;
   store(to, add(load(to), add(squares[0], squares[1])));
   to = s.largest + row * kLanes;
   store(to, max(load(to), max(largest[0], largest[1])));
-  return sum_of(sum);
+  return sum_of(total);
 }
 
 // Keys with z > -inf of a block without masks, for each of `count` rows.

@@ -48,11 +48,13 @@ struct ForwardJob {
   bool statistics;            // any row statistic wanted
 };
 
-/// A box of batches, heads and queries whose gradients are computed together; partial dq of each key range fit memory.
+/// A box of batches, heads and queries whose gradients are computed together, so that its arrays fit memory.
 struct BackwardWave {
-  std::int64_t batch, batch_count, head, head_count, query, query_count;
+  std::int64_t batch, batches, head, heads, query, queries;
 };
 
+/// A backward task takes one batch, one group of heads and one range of key blocks: dk, dv and the gradients of the bias
+/// have one owner each; dq and the share of a segment that began in an earlier range are kept a range and added later.
 struct BackwardJob {
   AttentionProblem problem;
   BackwardInput input;
@@ -60,25 +62,29 @@ struct BackwardJob {
   const KeyPlan* plans;
   std::int64_t plan_step;
   std::int64_t ranges;       // parts into which the blocks of a batch are cut
-  std::int64_t group_heads;  // heads a task takes in order: 1, or all of the wave where a gradient is shared by heads
-  bool interleave_heads;     // a group's heads are worked on tile by tile, so that a shared mask is touched once
+  std::int64_t group_heads;  // heads a task takes in order: 1, or all of the wave where a bias gradient is shared
+  bool interleave_heads;     // tile by tile rather than one after the other, so that a shared mask is touched once
   BackwardWave wave;
-  // Arrays of the wave, rows padded to kBackwardRows; [batch_count, head_count, padded rows ...].
-  float* query_tiles;    // q in tiles, broadcast order
-  float* query_panels;   // q in panels, vector order
-  float* output_tiles;   // grad_output likewise
+  // Arrays of the wave; padded_rows = its queries rounded up to kBackwardRows, widths rounded up to the lanes.
+  std::int64_t padded_rows;
+  float* query_tiles;      // [batches, heads, padded_rows, D]: q in tiles
+  float* query_panels;     // [batches, heads, padded_rows, padded D]: q in row panels of kBackwardRows rows
+  float* output_tiles;     // grad_output likewise
   float* output_panels;
-  float* row_terms;      // [.., 2, padded rows]: logsumexp * log2(e) and delta - grad_logsumexp
-  float* partial_query;  // [ranges, batch_count, head_count, padded rows, padded width]
-  float* partial_segment;  // [ranges, batch_count, segment heads, padded rows]: a range's share of its first segment
+  float* row_terms;        // [batches, heads, 2, padded_rows]: logsumexp * log2(e), delta - grad_logsumexp
+  float* partial_query;    // [ranges, batches, heads, padded_rows, padded D]
+  float* partial_segment;  // [ranges, batches, segment heads, padded_rows]
 };
 
 /// The entry points of one instruction set. `scratch` is aligned to 64 bytes and belongs to the running slot.
 struct KernelTable {
+  int tile_rows, lanes;
   std::size_t (*forward_scratch)(const ForwardJob& job);
   void (*forward_task)(const ForwardJob& job, std::int64_t task, std::byte* scratch);
-  int tile_rows;
-  int lanes;
+  std::size_t (*backward_scratch)(const BackwardJob& job);
+  void (*backward_prepare)(const BackwardJob& job, std::int64_t head_of_wave);  // rows of one (batch, head)
+  void (*backward_task)(const BackwardJob& job, std::int64_t task, std::byte* scratch);
+  void (*backward_finish)(const BackwardJob& job, std::int64_t head_of_wave);  // adds the ranges
 };
 
 const KernelTable& scalar_kernels();

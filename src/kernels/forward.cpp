@@ -1,39 +1,19 @@
 #include "kernels/attention.h"
 
 #include <algorithm>
-#include <stdexcept>
-#include <string>
 
+#include "kernels/dispatch.h"
 #include "kernels/key_plan.h"
 #include "kernels/slots.h"
-#include "kernels/task.h"
 
 namespace camber::kernels {
 namespace {
-
-const KernelTable& kernels_of(Isa isa) {
-  if (!isa_supported(isa))
-    throw std::invalid_argument(std::string("[biased_attention] isa must be supported by this CPU, got ") + isa_name(isa));
-  switch (isa) {
-    case Isa::scalar:
-      return scalar_kernels();
-    case Isa::avx2:
-      return avx2_kernels();
-    case Isa::avx512:
-      return avx512_kernels();
-    case Isa::avx512_bf16:
-      return avx512_bf16_kernels();
-  }
-  throw std::invalid_argument("[biased_attention] isa must be a known instruction set");
-}
 
 bool any_statistic(const RowStatistics& wanted) {
   return wanted.entropy != nullptr || wanted.largest_weight != nullptr || wanted.sum_of_squares != nullptr ||
          wanted.segment_mass != nullptr || wanted.change != nullptr || wanted.divergence != nullptr ||
          wanted.keys_left != nullptr;
 }
-
-std::int64_t ceil_divide(std::int64_t n, std::int64_t d) { return (n + d - 1) / d; }
 
 // Query rows of a forward task. Many rows share the cost of packing a key block, but q and the outputs should stay in
 // the second-level cache and every slot needs several tasks. A row's bits do not depend on the choice.
@@ -56,27 +36,13 @@ std::int64_t largest_task_entries(const AttentionProblem& p, std::int64_t task_r
   return largest;
 }
 
-void require_supported(const AttentionProblem& problem) {
-  if (const char* reason = unsupported_reason(problem)) throw std::invalid_argument(reason);
-}
-
 }  // namespace
-
-const char* unsupported_reason(const AttentionProblem& problem) {
-  if (problem.key_width < 1 || problem.key_width > kLargestWidth)
-    return "[biased_attention] the width of q and k must be 1 to 256 for the fused kernels";
-  if (problem.value_width < 1 || problem.value_width > kLargestWidth)
-    return "[biased_attention] the width of v must be 1 to 256 for the fused kernels";
-  if (problem.keys > INT32_MAX) return "[biased_attention] keys must be below 2^31 for the fused kernels";
-  return nullptr;
-}
 
 void forward(const AttentionProblem& problem, const ForwardResult& result) { forward(problem, result, chosen_isa()); }
 
 void forward(const AttentionProblem& problem, const ForwardResult& result, Isa isa) {
-  require_supported(problem);
+  const KernelTable& kernels = kernels_for(problem, isa);
   if (problem.batches * problem.heads * problem.queries == 0) return;
-  const KernelTable& kernels = kernels_of(isa);
   ForwardJob job{};
   job.problem = problem;
   job.result = result;

@@ -1,0 +1,266 @@
+#pragma once
+#include "kernels/backward_bias.h"
+#include "kernels/forward.h"
+
+// The backward pass of a wave, in three phases:
+//   prepare  q and grad_output of each (batch, head) in tiles and panels, logsumexp and delta of its rows
+//   task     for every key block of a range: for every tile of queries: weights and slopes are recomputed, then
+//            dv += p^T grad_output,  dk += dz^T q,  dq += dz k,  bias gradients
+//   finish   the ranges' shares of dq and of segments are added in order
+namespace camber::kernels {
+namespace {
+
+inline void prepare_rows(const BackwardJob& job, std::int64_t in_wave) {
+  const AttentionProblem& p = job.problem;
+  const BackwardSizes sizes = sizes_of(p);
+  const std::int64_t batch = job.wave.batch + in_wave / job.wave.heads, head = job.wave.head + in_wave % job.wave.heads;
+  const std::int64_t base = in_wave * job.padded_rows;
+  float* logsumexp2 = job.row_terms + 2 * base;
+  float* delta = logsumexp2 + job.padded_rows;
+  for (int first = 0; first < job.wave.queries; first += kBackwardRows) {
+    const std::int64_t left = job.wave.queries - first;
+    const int rows = static_cast<int>(left < kBackwardRows ? left : kBackwardRows);
+    const float *q_rows[kBackwardRows], *go_rows[kBackwardRows];
+    for (int i = 0; i < rows; ++i) {
+      q_rows[i] = row_of<float>(p.q, batch, head, job.wave.query + first + i);
+      go_rows[i] = row_of<float>(job.input.grad_output, batch, head, job.wave.query + first + i);
+    }
+    for (int i = 0; i < rows; i += kTileRows) {
+      const int count = rows - i < kTileRows ? rows - i : kTileRows;
+      pack_tile(q_rows[i], p.q.strides.row, count, sizes.key_width, 1.0f,
+                job.query_tiles + (base + first + i) * sizes.key_width);
+      pack_tile(go_rows[i], job.input.grad_output.strides.row, count, sizes.value_width, 1.0f,
+                job.output_tiles + (base + first + i) * sizes.value_width);
+    }
+    pack_row_panels(q_rows, rows, sizes.key_width, job.query_panels + (base + first) * sizes.key_stride);
+    pack_row_panels(go_rows, rows, sizes.value_width, job.output_panels + (base + first) * sizes.value_stride);
+    for (int i = 0; i < kBackwardRows; ++i) {
+      // Rows that do not exist, or see no key, have weight 2^-inf = 0.
+      logsumexp2[first + i] = __builtin_inff();
+      delta[first + i] = 0;
+      if (i >= rows) continue;
+      const std::int64_t query = job.wave.query + first + i, at = (batch * p.heads + head) * p.queries + query;
+      const float* output = row_of<float>(job.input.output, batch, head, query);
+      Vec sum = zero();
+      for (int d = 0; d < sizes.value_width; d += kLanes)
+        sum = fma(load_first(go_rows[i] + d, sizes.value_width - d), load_first(output + d, sizes.value_width - d), sum);
+      delta[first + i] = sum_of(sum) - (job.input.grad_logsumexp == nullptr ? 0.0f : job.input.grad_logsumexp[at]);
+      const float logsumexp = job.input.logsumexp[at];
+      if (logsumexp != kNegativeInfinity) logsumexp2[first + i] = logsumexp * kLog2E;
+    }
+  }
+}
+
+inline void zero_floats(float* at, std::int64_t count) {
+  __builtin_memset(at, 0, static_cast<std::size_t>(count) * sizeof(float));
+}
+
+inline void pack_head_block(BackwardTask& task, const KeyBlock& block, std::int64_t head, HeadBlock& to) {
+  const AttentionProblem& p = task.problem;
+  const BackwardSizes& sizes = task.sizes;
+  BackwardScratch& s = task.scratch;
+  for (int r = 0; r < block.run_count; ++r) {
+    const KeyRun& run = task.plan.runs[block.first_run + r];
+    for (int i = 0; i < run.count; ++i) {
+      s.key_rows[run.position + i] = row_of<float>(p.k, task.batch, head, run.key + i);
+      s.value_rows[run.position + i] = row_of<float>(p.v, task.batch, head, run.key + i);
+    }
+  }
+  const int width = round_up(block.length, kPanel);
+  for (int i = block.length; i < width; ++i) s.key_rows[i] = s.value_rows[i] = s.zeros;
+  pack_transposed(s.key_rows, block.length, sizes.key_width, to.keys);
+  const Vec unit = broadcast(p.softmax_scale * kLog2E);
+  for (int i = 0; i < width * sizes.key_width; i += kLanes) store(to.keys + i, mul(load(to.keys + i), unit));
+  if (task.slopes_wanted) pack_transposed(s.value_rows, block.length, sizes.value_width, to.values);
+  if (task.wanted.q.data != nullptr) pack_row_panels(s.key_rows, block.length, sizes.key_width, to.key_panels);
+  zero_floats(to.grad_keys, kBackwardKeys * sizes.key_stride);
+  zero_floats(to.grad_values, kBackwardKeys * sizes.value_stride);
+}
+
+// One tile of queries of one head against the block.
+inline void backward_tile(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
+  const BackwardJob& job = task.job;
+  const BackwardSizes& sizes = task.sizes;
+  BackwardScratch& s = task.scratch;
+  const std::int64_t base = tile.in_wave * job.padded_rows + tile.first_row;
+  float* partial = job.partial_query + (task.range * job.wave.batches * job.wave.heads * job.padded_rows + base) * sizes.key_stride;
+  for (int row = 0; row < tile.rows; row += kTileRows) {
+    const int rows = tile.rows - row < kTileRows ? tile.rows - row : kTileRows;
+    with_tile_rows(rows, [&]<int M>() {
+      tile_rows<M>(task, tile, block, row, rows);
+      if (task.wanted.q.data != nullptr)
+        add_product<FloatNumbers, kBackwardKeys, 1, M>(s.slopes + row * kBackwardKeys, tile.head_block.key_panels,
+                                                       block.length, partial + row * sizes.key_stride, sizes.key_stride);
+    });
+  }
+  add_bias_gradients(task, tile, block);
+  for (int key = 0; key < block.length; key += kTileRows)
+    with_tile_rows(block.length - key, [&]<int M>() {
+      if (task.wanted.v.data != nullptr)
+        add_product<FloatNumbers, 1, kBackwardKeys, M>(s.weights + key, job.output_panels + base * sizes.value_stride,
+                                                       tile.rows, tile.head_block.grad_values + key * sizes.value_stride,
+                                                       sizes.value_stride);
+      if (task.wanted.k.data != nullptr)
+        add_product<FloatNumbers, 1, kBackwardKeys, M>(s.slopes + key, job.query_panels + base * sizes.key_stride,
+                                                       tile.rows, tile.head_block.grad_keys + key * sizes.key_stride,
+                                                       sizes.key_stride);
+    });
+}
+
+// Writes the block's rows of dk or dv; a later wave of queries adds to what an earlier one wrote.
+inline void write_block(const BackwardTask& task, const KeyBlock& block, std::int64_t head, const GradientRows& to,
+                        const float* from, int stride, int width, float scale) {
+  if (to.data == nullptr) return;
+  const bool adds = task.job.wave.query > 0;
+  for (int r = 0; r < block.run_count; ++r) {
+    const KeyRun& run = task.plan.runs[block.first_run + r];
+    for (int i = 0; i < run.count; ++i) {
+      const float* row = from + (run.position + i) * stride;
+      float* out = to.data + task.batch * to.strides.batch + head * to.strides.head + (run.key + i) * to.strides.row;
+      for (int d = 0; d < width; d += kLanes) {
+        const Vec value = mul(load(row + d), broadcast(scale));
+        store_first(out + d, adds ? add(value, load_first(out + d, width - d)) : value, width - d);
+      }
+    }
+  }
+}
+
+// The heads first .. first + count of the problem, block by block.
+inline void all_heads_of_pass(BackwardTask& task, std::int64_t first, std::int64_t count) {
+  const BackwardJob& job = task.job;
+  BackwardScratch& s = task.scratch;
+  if (task.problem.windows.row_offsets != nullptr)
+    for (std::int64_t i = 0; i < job.wave.queries; ++i) s.cursors[i] = s.first_entries[i];
+  for (std::int64_t b = task.first_block; b < task.end_block; ++b) {
+    const KeyBlock& block = task.plan.blocks[b];
+    for (std::int64_t h = 0; h < count; ++h) pack_head_block(task, block, first + h, s.blocks[h]);
+    for (std::int64_t row = 0; row < job.wave.queries; row += kBackwardRows) {
+      const std::int64_t left = job.wave.queries - row;
+      for (std::int64_t h = 0; h < count; ++h) {
+        const std::int64_t in_wave = (task.batch - job.wave.batch) * job.wave.heads + first + h - job.wave.head;
+        backward_tile(task,
+                      {first + h, in_wave, s.blocks[h], static_cast<int>(row),
+                       static_cast<int>(left < kBackwardRows ? left : kBackwardRows), h + 1 == count},
+                      block);
+      }
+    }
+    for (std::int64_t h = 0; h < count; ++h) {
+      write_block(task, block, first + h, task.wanted.k, s.blocks[h].grad_keys, task.sizes.key_stride,
+                  task.sizes.key_width, task.problem.softmax_scale);
+      write_block(task, block, first + h, task.wanted.v, s.blocks[h].grad_values, task.sizes.value_stride,
+                  task.sizes.value_width, 1.0f);
+    }
+  }
+}
+
+// The first window entry of every row on or behind the range's first key.
+inline void find_first_entries(BackwardTask& task) {
+  const WindowBias& windows = task.problem.windows;
+  if (windows.row_offsets == nullptr || task.first_block == task.end_block) return;
+  const std::int64_t first_key = task.plan.blocks[task.first_block].first_key;
+  for (std::int64_t i = 0; i < task.job.wave.queries; ++i) {
+    const std::int64_t* offsets = windows.row_offsets + task.batch * task.problem.queries + task.job.wave.query + i;
+    std::int64_t low = offsets[0], high = offsets[1];
+    while (low < high) {
+      const std::int64_t middle = low + (high - low) / 2;
+      if (windows.key_index[middle] < first_key)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    task.scratch.first_entries[i] = {low, offsets[1]};
+  }
+}
+
+inline std::int64_t continued_segment(const KeyPlan& plan, std::int64_t first_block, std::int64_t end_block) {
+  if (first_block == 0 || first_block == end_block) return -1;
+  const KeyBlock &before = plan.blocks[first_block - 1], &block = plan.blocks[first_block];
+  if (block.span_count == 0) return -1;
+  const std::int32_t last = plan.spans[before.first_span + before.span_count - 1].segment;
+  const std::int32_t first = plan.spans[block.first_span].segment;
+  return last == first ? first : -1;
+}
+
+inline void run_backward(const BackwardJob& job, std::int64_t index, std::byte* memory) {
+  const AttentionProblem& p = job.problem;
+  const BackwardWave& wave = job.wave;
+  const std::int64_t groups = wave.heads / job.group_heads;
+  const std::int64_t range = index % job.ranges, group = index / job.ranges % groups;
+  const std::int64_t batch = wave.batch + index / (job.ranges * groups);
+  const KeyPlan& plan = job.plans[batch * job.plan_step];
+  const std::int64_t first = plan.block_count * range / job.ranges, end = plan.block_count * (range + 1) / job.ranges;
+  Arena arena{memory};
+  const Gradients& wanted = job.gradients;
+  BackwardTask task{.job = job,
+                    .problem = p,
+                    .wanted = wanted,
+                    .plan = plan,
+                    .scratch = lay_out_backward(arena, job),
+                    .sizes = sizes_of(p),
+                    .batch = batch,
+                    .range = range,
+                    .first_block = first,
+                    .end_block = end,
+                    .continued_segment = continued_segment(plan, first, end),
+                    .slopes_wanted = wanted.q.data != nullptr || wanted.k.data != nullptr ||
+                                     wanted.window_value != nullptr || wanted.segment_value != nullptr ||
+                                     wanted.mask.data != nullptr};
+  zero_floats(task.scratch.zeros, kLargestWidth);
+  find_first_entries(task);
+  const std::int64_t first_head = wave.head + group * job.group_heads;
+  const std::int64_t in_wave = (batch - wave.batch) * wave.heads + group * job.group_heads;
+  if (wanted.q.data != nullptr) {
+    const std::int64_t rows = job.padded_rows * task.sizes.key_stride;
+    zero_floats(job.partial_query + (range * wave.batches * wave.heads + in_wave) * rows, job.group_heads * rows);
+  }
+  if (wanted.segment_value != nullptr) {
+    const std::int64_t heads = p.segments.heads, at = (range * wave.batches + batch - wave.batch) * heads;
+    const std::int64_t own = heads == 1 ? 0 : first_head;
+    zero_floats(job.partial_segment + (at + own) * job.padded_rows, (heads == 1 ? 1 : job.group_heads) * job.padded_rows);
+  }
+  if (job.interleave_heads) return all_heads_of_pass(task, first_head, job.group_heads);
+  for (std::int64_t h = 0; h < job.group_heads; ++h) all_heads_of_pass(task, first_head + h, 1);
+}
+
+// dq of one (batch, head): the ranges in order, times the scale.
+inline void finish_queries(const BackwardJob& job, std::int64_t in_wave) {
+  const GradientRows& to = job.gradients.q;
+  if (to.data == nullptr) return;
+  const BackwardSizes sizes = sizes_of(job.problem);
+  const BackwardWave& wave = job.wave;
+  const std::int64_t batch = wave.batch + in_wave / wave.heads, head = wave.head + in_wave % wave.heads;
+  const std::int64_t range_size = wave.batches * wave.heads * job.padded_rows * sizes.key_stride;
+  for (std::int64_t i = 0; i < wave.queries; ++i) {
+    float* out = to.data + batch * to.strides.batch + head * to.strides.head + (wave.query + i) * to.strides.row;
+    const float* row = job.partial_query + (in_wave * job.padded_rows + i) * sizes.key_stride;
+    for (int d = 0; d < sizes.key_width; d += kLanes) {
+      Vec sum = load(row + d);
+      for (std::int64_t range = 1; range < job.ranges; ++range) sum = add(sum, load(row + range * range_size + d));
+      store_first(out + d, mul(sum, broadcast(job.problem.softmax_scale)), sizes.key_width - d);
+    }
+  }
+}
+
+// The shares of segments that run over several ranges, for one (batch, head); a head that shares its values has none.
+inline void finish_segments(const BackwardJob& job, std::int64_t in_wave) {
+  const SegmentBias& segments = job.problem.segments;
+  if (job.gradients.segment_value == nullptr) return;
+  const BackwardWave& wave = job.wave;
+  const std::int64_t batch = wave.batch + in_wave / wave.heads, head = wave.head + in_wave % wave.heads;
+  if (segments.heads == 1 && head != wave.head) return;
+  const std::int64_t own = segments.heads == 1 ? 0 : head;
+  const KeyPlan& plan = job.plans[batch * job.plan_step];
+  for (std::int64_t range = 1; range < job.ranges; ++range) {
+    const std::int64_t first = plan.block_count * range / job.ranges, end = plan.block_count * (range + 1) / job.ranges;
+    const std::int64_t segment = continued_segment(plan, first, end);
+    if (segment < 0) continue;
+    const float* share =
+        job.partial_segment + ((range * wave.batches + batch - wave.batch) * segments.heads + own) * job.padded_rows;
+    float* gradient = job.gradients.segment_value +
+                      ((batch * segments.heads + own) * job.problem.queries + wave.query) * segments.count + segment;
+    for (std::int64_t i = 0; i < wave.queries; ++i) gradient[i * segments.count] += share[i];
+  }
+}
+
+}  // namespace
+}  // namespace camber::kernels

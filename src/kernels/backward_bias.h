@@ -1,0 +1,74 @@
+#pragma once
+#include "kernels/backward_tile.h"
+
+// The slopes of a tile of queries added to the gradients of windows, segments and mask.
+namespace camber::kernels {
+namespace {
+
+inline void add_window_gradient(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
+  const WindowBias& windows = task.problem.windows;
+  const bool wanted = task.wanted.window_value != nullptr;
+  float* gradient = wanted ? task.wanted.window_value + (windows.heads == 1 ? 0 : tile.head) * windows.entries : nullptr;
+  for (int i = 0; i < tile.rows; ++i) {
+    WindowCursor cursor = task.scratch.cursors[tile.first_row + i];
+    for_window_runs(windows.key_index, cursor, task.plan, block, [&](int position, std::int64_t entry, int count) {
+      if (!wanted) return;
+      const Vec slope = load(task.scratch.slopes + i * kBackwardKeys + position);
+      store_first(gradient + entry, add(load_first(gradient + entry, count), slope), count);
+    });
+    if (tile.last_head) task.scratch.cursors[tile.first_row + i] = cursor;
+  }
+}
+
+inline float sum_of_span(const float* slopes, int count) {
+  Vec sum = zero();
+  for (int j = 0; j < count; j += kLanes) sum = add(sum, first_of(load(slopes + j), count - j));
+  return sum_of(sum);
+}
+
+inline void add_segment_gradient(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
+  const AttentionProblem& p = task.problem;
+  const BackwardWave& wave = task.job.wave;
+  const std::int64_t heads = p.segments.heads, head = heads == 1 ? 0 : tile.head;
+  // Shares of the continued segment, [range, batch of the wave, head, row of the wave].
+  float* share = task.job.partial_segment +
+                 ((task.range * wave.batches + task.batch - wave.batch) * heads + head) * task.job.padded_rows;
+  float* gradient = task.wanted.segment_value + (task.batch * heads + head) * p.queries * p.segments.count;
+  for (int i = 0; i < tile.rows; ++i)
+    for (int s = 0; s < block.span_count; ++s) {
+      const SegmentSpan& span = task.plan.spans[block.first_span + s];
+      const float sum = sum_of_span(task.scratch.slopes + i * kBackwardKeys + span.position, span.count);
+      if (span.segment == task.continued_segment)
+        share[tile.first_row + i] += sum;
+      else
+        gradient[query_of(task, tile.first_row + i) * p.segments.count + span.segment] += sum;
+    }
+}
+
+// The first head (and batch) that a shared mask serves writes, the others add.
+inline void write_mask_gradient(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
+  const Strides& shape = task.problem.mask.strides;
+  const GradientRows& gradient = task.wanted.mask;
+  const bool adds = (shape.head == 0 && tile.head > 0) || (shape.batch == 0 && task.batch > 0);
+  float* plane = gradient.data + (shape.batch == 0 ? 0 : task.batch * gradient.strides.batch) +
+                 (shape.head == 0 ? 0 : tile.head * gradient.strides.head);
+  for (int i = 0; i < tile.rows; ++i)
+    for (int r = 0; r < block.run_count; ++r) {
+      const KeyRun& run = task.plan.runs[block.first_run + r];
+      const float* slopes = task.scratch.slopes + i * kBackwardKeys + run.position;
+      float* to = plane + query_of(task, tile.first_row + i) * gradient.strides.row + run.key;
+      for (int j = 0; j < run.count; j += kLanes) {
+        const Vec slope = load(slopes + j);
+        store_first(to + j, adds ? add(load_first(to + j, run.count - j), slope) : slope, run.count - j);
+      }
+    }
+}
+
+inline void add_bias_gradients(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
+  if (task.problem.windows.row_offsets != nullptr) add_window_gradient(task, tile, block);
+  if (task.wanted.segment_value != nullptr) add_segment_gradient(task, tile, block);
+  if (task.wanted.mask.data != nullptr) write_mask_gradient(task, tile, block);
+}
+
+}  // namespace
+}  // namespace camber::kernels

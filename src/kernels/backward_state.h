@@ -1,0 +1,94 @@
+#pragma once
+#include "kernels/arena.h"
+#include "kernels/bias.h"
+#include "kernels/dropout.h"
+#include "kernels/numbers.h"
+
+// What a backward task works on: one batch, a group of heads, one range of key blocks, the queries of the wave.
+namespace camber::kernels {
+namespace {
+
+// One head's share of the current key block.
+struct HeadBlock {
+  float* keys;         // k * softmax_scale * log2(e), transposed panels
+  float* values;       // v, transposed panels
+  float* key_panels;   // k, row panels
+  float* grad_keys;    // [kBackwardKeys][key_stride]
+  float* grad_values;  // [kBackwardKeys][value_stride]
+};
+
+struct BackwardScratch {
+  float* weights;  // [kBackwardRows][kBackwardKeys], p, then p after dropout
+  float* slopes;   // the same of dz
+  HeadBlock* blocks;  // [heads of a group]
+  WindowCursor* first_entries;  // [wave rows], at the range's first key
+  WindowCursor* cursors;        // [wave rows], at the current block
+  const float** key_rows;       // [kBackwardKeys]
+  const float** value_rows;
+  float* zeros;    // [kLargestWidth]
+  float* factors;  // [kBackwardKeys]
+  std::uint32_t* words;
+};
+
+struct BackwardSizes {
+  int key_width, value_width, key_stride, value_stride;  // strides: padded to kLanes
+};
+
+inline BackwardSizes sizes_of(const AttentionProblem& p) {
+  const int key_width = static_cast<int>(p.key_width), value_width = static_cast<int>(p.value_width);
+  return {key_width, value_width, round_up(key_width, kLanes), round_up(value_width, kLanes)};
+}
+
+inline BackwardScratch lay_out_backward(Arena& arena, const BackwardJob& job) {
+  const BackwardSizes sizes = sizes_of(job.problem);
+  BackwardScratch s{};
+  s.weights = arena.take<float>(kBackwardRows * kBackwardKeys + kLanes);
+  s.slopes = arena.take<float>(kBackwardRows * kBackwardKeys + kLanes);
+  s.blocks = arena.take<HeadBlock>(job.group_heads);
+  s.first_entries = arena.take<WindowCursor>(job.wave.queries);
+  s.cursors = arena.take<WindowCursor>(job.wave.queries);
+  s.key_rows = arena.take<const float*>(kBackwardKeys);
+  s.value_rows = arena.take<const float*>(kBackwardKeys);
+  s.zeros = arena.take<float>(kLargestWidth);
+  s.factors = arena.take<float>(kBackwardKeys + kLanes);
+  s.words = arena.take<std::uint32_t>(kForwardKeys + 64);
+  for (std::int64_t h = 0; h < (job.interleave_heads ? job.group_heads : 1); ++h) {
+    const HeadBlock block{arena.take<float>(kBackwardKeys * sizes.key_width),
+                          arena.take<float>(kBackwardKeys * sizes.value_width),
+                          arena.take<float>(kBackwardKeys * sizes.key_stride),
+                          arena.take<float>(kBackwardKeys * sizes.key_stride),
+                          arena.take<float>(kBackwardKeys * sizes.value_stride)};
+    if (arena.base != nullptr) s.blocks[h] = block;
+  }
+  return s;
+}
+
+struct BackwardTask {
+  const BackwardJob& job;
+  const AttentionProblem& problem;
+  const Gradients& wanted;
+  const KeyPlan& plan;
+  BackwardScratch scratch;
+  BackwardSizes sizes;
+  std::int64_t batch, range, first_block, end_block;
+  std::int64_t continued_segment;  // the segment that began in an earlier range, or -1
+  bool slopes_wanted;              // any gradient besides that of v
+};
+
+// One tile of queries of one head against the current block: rows first_row .. first_row + rows of the wave.
+struct BackwardTile {
+  std::int64_t head;      // of the problem
+  std::int64_t in_wave;   // (batch, head) in the wave's arrays
+  const HeadBlock& head_block;
+  int first_row, rows;    // at most kBackwardRows, first_row a multiple of it
+  bool last_head;         // no other head of the group follows on these rows and this block
+};
+
+inline std::int64_t query_of(const BackwardTask& task, int wave_row) { return task.job.wave.query + wave_row; }
+
+inline const float* row_terms(const BackwardTask& task, const BackwardTile& tile) {
+  return task.job.row_terms + tile.in_wave * 2 * task.job.padded_rows + tile.first_row;
+}
+
+}  // namespace
+}  // namespace camber::kernels
