@@ -22,10 +22,8 @@ std::string to_json(const std::vector<Check>& checks) {
   std::size_t failed = 0;
   for (const Check& check : checks) {
     failed += !check.passed;
-    answer["checks"].push_back({{"section", check.section},
-                                {"promise", check.promise},
-                                {"figure", check.figure},
-                                {"passed", check.passed}});
+    answer["checks"].push_back(
+        {{"section", check.section}, {"promise", check.promise}, {"figure", check.figure}, {"passed", check.passed}});
   }
   answer["passed"] = checks.size() - failed;
   answer["failed"] = failed;
@@ -35,14 +33,15 @@ std::string to_json(const std::vector<Check>& checks) {
 }  // namespace
 
 void register_verify(Command& program) {
-  Command& command = program.add({.name = "verify",
-                                  .summary = "check the library's promises on this very build",
-                                  .example = "camber verify"});
+  Command& command = program.add(
+      {.name = "verify", .summary = "check the library's promises on this very build", .example = "camber verify"});
   command.run([](const CommonOptions& common) {
     const bool text = common.format == Format::kText;
-    const auto checks = verification::verify([&](const Check& check) {
-      if (text) print_answer(line(check));
-    }, static_cast<int>(common.threads));
+    const auto checks = verification::verify(
+        [&](const Check& check) {
+          if (text) print_answer(line(check));
+        },
+        static_cast<int>(common.threads));
     std::size_t failed = 0;
     for (const Check& check : checks) failed += !check.passed;
     if (text)
