@@ -83,6 +83,13 @@ std::array<at::Tensor, kGradients> streamed_backward(const AttentionArguments& a
                                                      const at::Tensor& logsumexp, const at::Tensor& grad_output,
                                                      const at::Tensor& grad_logsumexp, const Needs& needs);
 
+/// The CPU kernels: why they cannot take a call (empty when they can), and the call itself.
+std::vector<std::string> fused_obstacles(const AttentionArguments& arguments);
+ForwardResult fused_forward(const AttentionArguments& arguments);
+std::array<at::Tensor, kGradients> fused_backward(const AttentionArguments& arguments, const at::Tensor& output,
+                                                  const at::Tensor& logsumexp, const at::Tensor& grad_output,
+                                                  const at::Tensor& grad_logsumexp, const Needs& needs);
+
 /// Statistics of rows of scores: z [.., K] with the bias, z0 without its finite part, bias [.., K] (0 where removed).
 /// Writes [6, ..] and the mass per segment.
 void row_statistics(const AttentionArguments& arguments, const at::Tensor& z, const at::Tensor& z0,

@@ -124,6 +124,8 @@ void run_forward(const c10::OperatorHandle&, Stack* stack) {
       result.output = output;
       return push_result(*stack, result);
     }
+    case Implementation::kFused:
+      return push_result(*stack, fused_forward(a));
     default:
       return push_result(*stack, streamed_forward(a));
   }
@@ -134,7 +136,9 @@ void run_backward(const c10::OperatorHandle&, Stack* stack) {
   const std::array<at::Tensor, kGradients> inputs = {
       b.forward.q, b.forward.k, b.forward.v, b.forward.window_value, b.forward.segment_value, b.forward.attn_mask};
   for (std::size_t i = 0; i < kGradients; ++i) b.needs[i] = b.needs[i] && inputs[i].defined();
-  for (auto& gradient : streamed_backward(b.forward, b.output, b.logsumexp, b.grad_output, b.grad_logsumexp, b.needs))
+  const auto backward =
+      choose_implementation(b.forward).ran == Implementation::kFused ? fused_backward : streamed_backward;
+  for (auto& gradient : backward(b.forward, b.output, b.logsumexp, b.grad_output, b.grad_logsumexp, b.needs))
     stack->emplace_back(std::move(gradient));
 }
 

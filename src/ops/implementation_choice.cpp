@@ -3,15 +3,6 @@
 #include <sstream>
 
 namespace camber::ops {
-namespace {
-
-// Why the fused kernels cannot take this call; empty when they can.
-std::vector<std::string> fused_obstacles(const AttentionArguments&) {
-  return {"fused: this build has no fused kernels"};
-}
-
-}  // namespace
-
 const char* name_of(Implementation implementation) {
   switch (implementation) {
     case Implementation::kFused:

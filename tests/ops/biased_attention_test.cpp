@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "camber/random/stream.h"
@@ -89,6 +90,34 @@ TEST_P(EveryCase, FloatStaysWithinItsErrorBound) {
         << exact.differentiable()[i].first;
 }
 
+// The same bound, and the statistics, on whatever instruction set runs; any number of threads gives the same bits.
+TEST_P(EveryCase, FusedStaysWithinItsErrorBoundForAnyNumberOfThreads) {
+  const auto exact = make_inputs(GetParam()).to(at::kFloat).to(at::kDouble);
+  const double bound = 2e-6 + 4 * std::pow(2.0, -24) * largest_score(exact);
+  const auto expected = attend(exact, Implementation::kReference, true);
+  const auto in = exact.to(at::kFloat);
+  const auto actual = attend(in, Implementation::kFused, true);
+  EXPECT_TRUE(close_to_largest(actual.output, expected.output, bound));
+  EXPECT_TRUE(close(actual.logsumexp, expected.logsumexp, bound));
+  const auto seen = rows_of(*actual.statistics), wanted = rows_of(*expected.statistics);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    EXPECT_TRUE(close(seen[i].second, wanted[i].second, 1e-5 + 10 * bound)) << wanted[i].first;
+  const auto expected_gradients = gradients_of(exact, Implementation::kReference);
+  const auto actual_gradients = gradients_of(in, Implementation::kFused);
+  for (std::size_t i = 0; i < expected_gradients.size(); ++i)
+    EXPECT_TRUE(close_to_largest(actual_gradients[i], expected_gradients[i], 10 * bound))
+        << exact.differentiable()[i].first;
+
+  const int threads = at::get_num_threads();
+  for (const int count : {1, 3, 8}) {
+    at::set_num_threads(count);
+    EXPECT_TRUE(same_bits(attend(in, Implementation::kFused).output, actual.output)) << count;
+    const auto again = gradients_of(in, Implementation::kFused);
+    for (std::size_t i = 0; i < again.size(); ++i) EXPECT_TRUE(same_bits(again[i], actual_gradients[i])) << count;
+  }
+  at::set_num_threads(threads);
+}
+
 TEST_P(EveryCase, GradientsMatchTheNumericJacobian) {
   const auto& c = GetParam();
   if (c.queries * c.keys > 2500 || c.magnitude > 10) GTEST_SKIP() << "the small cases cover the formulas";
@@ -102,9 +131,11 @@ TEST_P(EveryCase, BfloatAndHalfInputsAreCloseToTheirDoubles) {
   for (const auto type : {at::kBFloat16, at::kHalf}) {
     const auto in = make_inputs(GetParam()).to(type);
     const auto expected = attend(in.to(at::kDouble), Implementation::kReference);
-    const auto actual = attend(in, Implementation::kStreamed);
-    EXPECT_EQ(actual.output.scalar_type(), type);
-    EXPECT_TRUE(close_to_largest(actual.output, expected.output, 1e-2));
+    for (const auto implementation : {Implementation::kStreamed, Implementation::kAuto}) {
+      const auto actual = attend(in, implementation);
+      EXPECT_EQ(actual.output.scalar_type(), type);
+      EXPECT_TRUE(close_to_largest(actual.output, expected.output, 1e-2)) << name_of(implementation);
+    }
   }
 }
 
@@ -124,8 +155,9 @@ TEST(BiasedAttention, RowsWithoutAKeyGiveZerosAndNoGradient) {
 
 TEST(BiasedAttention, NanStaysInItsOwnRowAndOutOfRemovedKeys) {
   AttentionCase c{.name = "nan", .batch = 2, .queries = 5, .keys = 9, .window_entries = 3, .key_lengths = true};
-  for (const auto implementation : {Implementation::kReference, Implementation::kStreamed}) {
+  for (const auto implementation : {Implementation::kReference, Implementation::kStreamed, Implementation::kFused}) {
     auto in = make_inputs(c);
+    if (implementation == Implementation::kFused) in = in.to(at::kFloat);
     in.q[0][0][1].fill_(std::nan(""));
     in.k.select(2, 8).fill_(std::nan(""));  // beyond every key length
     in.v.select(2, 8).fill_(std::nan(""));
@@ -136,17 +168,19 @@ TEST(BiasedAttention, NanStaysInItsOwnRowAndOutOfRemovedKeys) {
 }
 
 TEST(BiasedAttention, BiasOfZeroChangesNoBitAndStillLearns) {
-  AttentionCase c{.name = "zero", .batch = 2, .queries = 9, .keys = 40, .window_entries = 8, .segments = 3};
-  auto in = make_inputs(c).to(at::kFloat);
-  in.bias.windows->value.zero_();
-  in.bias.segments->value->zero_();
-  const auto with = attend(in, Implementation::kStreamed);
-  const auto without = biased_attention(in.q, in.k, in.v, {}, {.implementation = Implementation::kStreamed});
-  EXPECT_TRUE(same_bits(with.output, without.output));
-  EXPECT_TRUE(same_bits(with.logsumexp, without.logsumexp));
-  const auto gradients = gradients_of(in, Implementation::kStreamed);
-  EXPECT_GT(gradients[3].abs().max().item<double>(), 0);
-  EXPECT_GT(gradients[4].abs().max().item<double>(), 0);
+  for (const auto implementation : {Implementation::kStreamed, Implementation::kFused}) {
+    AttentionCase c{.name = "zero", .batch = 2, .queries = 9, .keys = 40, .window_entries = 8, .segments = 3};
+    auto in = make_inputs(c).to(at::kFloat);
+    in.bias.windows->value.zero_();
+    in.bias.segments->value->zero_();
+    const auto with = attend(in, implementation);
+    const auto without = biased_attention(in.q, in.k, in.v, {}, {.implementation = implementation});
+    EXPECT_TRUE(same_bits(with.output, without.output));
+    EXPECT_TRUE(same_bits(with.logsumexp, without.logsumexp));
+    const auto gradients = gradients_of(in, implementation);
+    EXPECT_GT(gradients[3].abs().max().item<double>(), 0);
+    EXPECT_GT(gradients[4].abs().max().item<double>(), 0);
+  }
 }
 
 TEST(BiasedAttention, MergeOfShardsEqualsTheWhole) {
@@ -188,9 +222,14 @@ TEST(BiasedAttention, ReportSaysWhichImplementationRanAndWhy) {
   biased_attention(in.q, in.k, in.v, {}, {.implementation = Implementation::kReference}, &report);
   EXPECT_EQ(report.sentence(), "reference ran");
   biased_attention(in.q, in.k, in.v, {}, {}, &report);
-  EXPECT_EQ(report.ran, Implementation::kStreamed);
-  ASSERT_EQ(report.reasons.size(), 1u);
-  EXPECT_NE(report.sentence().find("streamed ran; fused: "), std::string::npos);
+  EXPECT_EQ(report.sentence(), "streamed ran; fused: q is Double, the kernels take float and bfloat16");
+  const auto single = in.to(at::kFloat);
+  biased_attention(single.q, single.k, single.v, {}, {}, &report);
+  EXPECT_EQ(report.sentence(), "fused ran");
+  EXPECT_EQ(
+      error_of([&] { biased_attention(in.q, in.k, in.v, {}, {.implementation = Implementation::kFused}); }),
+      "[biased_attention] implementation must be auto, streamed or reference for this call, got fused: [fused: q is "
+      "Double, the kernels take float and bfloat16]");
 }
 
 TEST(BiasedAttention, SecondDerivativesAreRefusedInASentence) {
