@@ -61,16 +61,16 @@ inline float add_weights(ForwardTask<Numbers>& task, const float* weights, int w
     store(to, add(load(to), sum_of_weights(weights, width)));
     return 0;
   }
-  Vec sum[2] = {zero(), zero()}, squares[2] = {zero(), zero()}, largest[2] = {zero(), zero()};
+  Vec squares[2] = {zero(), zero()}, largest[2] = {zero(), zero()};
   for (int j = 0; j < width; j += kPanel)
 #pragma GCC unroll 2
     for (int n = 0; n < 2; ++n) {
       const Vec weight = load(weights + j + n * kLanes);
-      sum[n] = add(sum[n], weight);
       squares[n] = fma(weight, weight, squares[n]);
       largest[n] = max(largest[n], weight);
     }
-  const Vec total = add(sum[0], sum[1]);
+  // The same additions as without statistics: watching a run must not change its bits.
+  const Vec total = sum_of_weights(weights, width);
   store(to, add(load(to), total));
   to = s.squares + row * kLanes;
   store(to, add(load(to), add(squares[0], squares[1])));
