@@ -154,12 +154,9 @@ void Command::choice(const std::string& name, const std::vector<std::string>& wo
 }
 
 void Command::run(Run function, const std::vector<Format>& formats) {
-  if (configuration_.describe) {
-    option("--config", configuration_.file, "TOML file with any of the options below");
-    option("--print-config", configuration_.print, "print the complete configuration as TOML, and do nothing else");
-  }
   const std::size_t own_arguments = arguments_.size();
   std::vector<std::string> words;
+  words.reserve(formats.size());
   for (const Format format : formats)
     words.emplace_back(format == Format::kText ? "text" : format == Format::kJson ? "json" : "csv");
   choice(

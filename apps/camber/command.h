@@ -81,8 +81,10 @@ class Command {
   /// `--print-config`. The struct is filled, checked and validated before the function of run() is called.
   template <config::OptionStruct Options>
   void configuration(Options& options) {
-    configuration_ = {.describe = [&options] { return config::describe(options); },
-                      .load = [&options](const config::Origin& origin) { options = config::load(origin, options); }};
+    configuration_.describe = [&options] { return config::describe(options); };
+    configuration_.load = [&options](const config::Origin& origin) { options = config::load(origin, options); };
+    option("--config", configuration_.file, "TOML file with any of the options below");
+    option("--print-config", configuration_.print, "print the complete configuration as TOML, and do nothing else");
   }
 
   /// Makes this a sub-command that can be run: adds the shared options and says what to do after parsing. The number

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include <fmt/format.h>
@@ -12,7 +13,7 @@ namespace {
 constexpr int kBarWidth = 40;
 
 std::string bar(double share) {
-  return std::string(static_cast<std::size_t>(share * kBarWidth + 0.5), '#');
+  return std::string(static_cast<std::size_t>(std::lround(share * kBarWidth)), '#');
 }
 
 }  // namespace

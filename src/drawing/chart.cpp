@@ -85,7 +85,7 @@ class ChartWriter {
         x = kLeft;
         ++line;
       }
-      legend_.push_back({x, kTop + 4 + kLegendLine * line});
+      legend_.emplace_back(x, kTop + 4 + kLegendLine * line);
       if (!series.name.empty()) x += entry_width;
     }
     return x > kLeft ? line + 1 : 0;

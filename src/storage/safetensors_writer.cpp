@@ -59,6 +59,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Tens
                        const Metadata& metadata) {
   check(tensors);
   std::vector<const TensorView*> ordered;
+  ordered.reserve(tensors.size());
   for (const TensorView& tensor : tensors) ordered.push_back(&tensor);
   std::sort(ordered.begin(), ordered.end(), [](const TensorView* first, const TensorView* second) {
     const std::size_t first_size = byte_size(first->type), second_size = byte_size(second->type);

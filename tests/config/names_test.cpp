@@ -54,7 +54,7 @@ TEST(Numbers, ReadBackToTheSameBits) {
   EXPECT_EQ(write_number(-0.0), "-0.0");
   random::Stream stream(1, "numbers");
   for (int i = 0; i < 20000; ++i) {
-    const double value = std::bit_cast<double>(stream.bits64());
+    const auto value = std::bit_cast<double>(stream.bits64());
     if (std::isnan(value)) continue;
     const auto read = read_number(write_number(value));
     ASSERT_TRUE(read.has_value());

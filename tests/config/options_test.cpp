@@ -39,7 +39,7 @@ Options filled() {
 TEST(Toml, PrintedOptionsReadBackTheSame) {
   for (const Options& options : {Options{}, filled()}) {
     const std::string text = to_toml(options);
-    const Options read = parse<Options>(text, "printed.toml");
+    const auto read = parse<Options>(text, "printed.toml");
     EXPECT_EQ(read, options) << text;
     EXPECT_TRUE(differences(read, options).empty());
     EXPECT_EQ(to_toml(read), text);
@@ -75,7 +75,7 @@ TEST(Toml, EveryOptionIsPrintedWithItsMeaning) {
 }
 
 TEST(Toml, WhatAFileLeavesOutKeepsItsDefault) {
-  const Options options = parse<Options>("[train]\nsteps = 3\nlearning_rate = 1\n", "x.toml");
+  const auto options = parse<Options>("[train]\nsteps = 3\nlearning_rate = 1\n", "x.toml");
   Options expected;
   expected.train.steps = 3;
   expected.train.learning_rate = 1.0;
@@ -86,7 +86,7 @@ TEST(Toml, WhatAFileLeavesOutKeepsItsDefault) {
 TEST(Toml, ListsOfTablesReplaceTheDefaultAndTheirElementsStartFromTheirOwn) {
   Options defaults;
   defaults.cameras = {Camera{.name = "a"}, Camera{.name = "b"}};
-  const Options options = parse<Options>("[[cameras]]\nwidth = 5\n[cameras.scale]\nmax = 9\n", "x.toml", defaults);
+  const auto options = parse<Options>("[[cameras]]\nwidth = 5\n[cameras.scale]\nmax = 9\n", "x.toml", defaults);
   ASSERT_EQ(options.cameras.size(), 1U);
   EXPECT_EQ(options.cameras[0], (Camera{.name = "front", .width = 5, .scale = {.max = 9}}));
 }
@@ -132,7 +132,7 @@ TEST_F(Arguments, ReachIntoListsByIndexAndTheLastOneWins) {
 TEST_F(Arguments, StandAboveTheFile) {
   const auto path = std::filesystem::temp_directory_path() / "camber_config_test.toml";
   std::ofstream(path) << "seed = 3\nout = \"file\"\n[train]\nsteps = 5\n";
-  const Options options = load<Options>({.file = path.string(), .arguments = {"--train.steps=6", "--out=line"}});
+  const auto options = load<Options>({.file = path.string(), .arguments = {"--train.steps=6", "--out=line"}});
   std::filesystem::remove(path);
   EXPECT_EQ(options.seed, 3U);
   EXPECT_EQ(options.out, "line");

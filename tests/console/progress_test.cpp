@@ -115,6 +115,7 @@ TEST(Progress, CountsFromManyThreads) {
   Terminal terminal;
   Progress progress({.task = "x", .total = 4000, .interval_seconds = 0}, terminal.surface());
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int i = 0; i < 4; ++i)
     threads.emplace_back([&] {
       for (int k = 0; k < 1000; ++k) progress.advance();

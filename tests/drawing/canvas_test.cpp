@@ -74,7 +74,7 @@ TEST(Canvas, CutsEverythingAtItsBorders) {
   EXPECT_EQ(canvas.pixel(19, 9), (Colour{0, 255, 0}));
   canvas.text({-3, -3}, "outside", kBlack, 3);
   canvas.text({1e300, 0}, "far", kBlack);
-  const std::vector<std::uint8_t> grey(30 * 30 * 3, 77);
+  const std::vector<std::uint8_t> grey(std::size_t{30} * 30 * 3, 77);
   canvas.picture(-5, -5, grey, 30, 30);
   EXPECT_EQ(canvas.pixel(19, 9), (Colour{77, 77, 77}));
   canvas.picture(100, 100, grey, 30, 30);
