@@ -59,7 +59,7 @@ torch::Tensor map_value(const torch::Tensor& x, const Map& map) {
   if (map.constraint == Constraint::kNone) {
     return map.log ? torch::exp(x) : x.clone();
   }
-  const torch::Tensor inside = torch::clamp(x, map.lowest_raw(), map.raw_max);
+  torch::Tensor inside = torch::clamp(x, map.lowest_raw(), map.raw_max);
   if (!map.log) {
     return inside;
   }

@@ -113,7 +113,7 @@ void OptimizerGroupsOptions::validate() const {
   }
 }
 
-OptimizerGroups::OptimizerGroups(torch::nn::Module& model, OptimizerGroupsOptions options) {
+OptimizerGroups::OptimizerGroups(torch::nn::Module& model, const OptimizerGroupsOptions& options) {
   options.validate();
   const auto& rules = options.rules;
   std::vector<ParameterGroup> sorted{{.name = "everything else", .parameter_names = {}, .parameters = {}}};
@@ -224,7 +224,7 @@ double clip_grad_norm(torch::optim::Optimizer& optimizer, double max_norm) {
   if (norms.empty()) {
     return 0;
   }
-  const double norm = torch::linalg_vector_norm(torch::stack(norms), 2).item<double>();
+  const auto norm = torch::linalg_vector_norm(torch::stack(norms), 2).item<double>();
   if (std::isfinite(norm) && norm > max_norm) {
     for (torch::Tensor& gradient : gradients) {
       gradient.mul_(max_norm / norm);

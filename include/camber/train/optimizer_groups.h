@@ -68,7 +68,7 @@ class OptimizerGroups {
  public:
   /// Throws std::invalid_argument when a rule matches no parameter although it must, or when two patterns of equal
   /// length match the same parameter.
-  explicit OptimizerGroups(torch::nn::Module& model, OptimizerGroupsOptions options = {});
+  explicit OptimizerGroups(torch::nn::Module& model, const OptimizerGroupsOptions& options = {});
 
   /// Groups with at least one parameter: "everything else", the rules in their order, "scales".
   const std::vector<ParameterGroup>& groups() const { return groups_; }
