@@ -65,9 +65,11 @@ inline bool direct(const ForwardTask<Numbers>& task, const KeyBlock& block, int 
   if (block.span_count > 1 || block.length % kPanel != 0) return false;
   bool every = true;
   for (int i = 0; i < M; ++i) {
-    const float reference = task.scratch.reference[row + i];
-    const float bound = task.scratch.norms[row + i] * task.key_norm + bias.highest[i] + bias.shift[i];
-    every = every && bound <= reference + kHeadroom && reference < kLargestReference && reference > -kLargestReference;
+    const float reference = task.scratch.reference[row + i], norm = task.scratch.norms[row + i];
+    const float bound = norm * task.key_norm + bias.highest[i] + bias.shift[i];
+    const bool fits = bound <= reference + kHeadroom && reference < kLargestReference && reference > -kLargestReference;
+    // A NaN query has NaN weights on either way; its neighbours shall not change by a bit.
+    every = every && (fits || norm != norm);
     bias.floor[i] = kSmallestExponent + reference;
     bias.rounding[i] = kRoundingShift - reference;
   }
