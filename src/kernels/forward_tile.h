@@ -62,7 +62,8 @@ inline BlockBias lay_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int
 template <class Numbers, int M>
 inline bool direct(const ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
   if (task.masks.mask != nullptr || task.masks.blocked != nullptr) return false;
-  if (block.span_count > 1 || block.length % kPanel != 0) return false;
+  const bool segments_differ = block.span_count > 1 && task.problem.segments.value != nullptr;
+  if (segments_differ || block.length % kPanel != 0) return false;
   bool every = true;
   for (int i = 0; i < M; ++i) {
     const float reference = task.scratch.reference[row + i], norm = task.scratch.norms[row + i];
