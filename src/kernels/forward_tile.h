@@ -62,12 +62,15 @@ inline BlockBias lay_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int
 template <class Numbers, int M>
 inline bool direct(const ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
   if (task.masks.mask != nullptr || task.masks.blocked != nullptr) return false;
-  if (block.span_count > 1 || block.length % kPanel != 0) return false;
+  const bool segments_differ = block.span_count > 1 && task.problem.segments.value != nullptr;
+  if (segments_differ || block.length % kPanel != 0) return false;
   bool every = true;
   for (int i = 0; i < M; ++i) {
-    const float reference = task.scratch.reference[row + i];
-    const float bound = task.scratch.norms[row + i] * task.key_norm + bias.highest[i] + bias.shift[i];
-    every = every && bound <= reference + kHeadroom && reference < kLargestReference && reference > -kLargestReference;
+    const float reference = task.scratch.reference[row + i], norm = task.scratch.norms[row + i];
+    const float bound = norm * task.key_norm + bias.highest[i] + bias.shift[i];
+    const bool fits = bound <= reference + kHeadroom && reference < kLargestReference && reference > -kLargestReference;
+    // A NaN query has NaN weights on either way; its neighbours shall not change by a bit.
+    every = every && (fits || norm != norm);
     bias.floor[i] = kSmallestExponent + reference;
     bias.rounding[i] = kRoundingShift - reference;
   }

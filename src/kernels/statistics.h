@@ -35,21 +35,24 @@ inline void rescale_statistics(ForwardTask<Numbers>& task, int row, Vec factor) 
   for (std::int64_t e = offsets[row]; e < s.cursors[row].next; ++e) s.window_weights[e - offsets[0]] *= by;
 }
 
-// `width` is a multiple of kPanel. Four sums, because one addition waits for the last.
-inline Vec sum_of_weights(const float* weights, int width) {
-  Vec a = load(weights), b = load(weights + kLanes), c = zero(), d = zero();
+// The sum of `width` weights, a multiple of kPanel, each seen by look(weights) on the way. Four sums, because one addition
+// waits for the last.
+template <class Look>
+inline __attribute__((always_inline)) Vec sum_of_weights(const float* weights, int width, const Look& look) {
+  Vec sums[4] = {look(load(weights)), look(load(weights + kLanes)), zero(), zero()};
   int j = kPanel;
-  for (; j + 2 * kPanel <= width; j += 2 * kPanel) {
-    a = add(a, load(weights + j));
-    b = add(b, load(weights + j + kLanes));
-    c = add(c, load(weights + j + kPanel));
-    d = add(d, load(weights + j + kPanel + kLanes));
-  }
+  for (; j + 2 * kPanel <= width; j += 2 * kPanel)
+#pragma GCC unroll 4
+    for (int n = 0; n < 4; ++n) sums[n] = add(sums[n], look(load(weights + j + n * kLanes)));
   if (j < width) {
-    a = add(a, load(weights + j));
-    b = add(b, load(weights + j + kLanes));
+    sums[0] = add(sums[0], look(load(weights + j)));
+    sums[1] = add(sums[1], look(load(weights + j + kLanes)));
   }
-  return add(add(a, c), add(b, d));
+  return add(add(sums[0], sums[2]), add(sums[1], sums[3]));
+}
+
+inline Vec sum_of_weights(const float* weights, int width) {
+  return sum_of_weights(weights, width, [](Vec weight) { return weight; });
 }
 
 // Adds a row's weights on a block to its sums; `width` positions, a multiple of kPanel.
@@ -61,22 +64,20 @@ inline float add_weights(ForwardTask<Numbers>& task, const float* weights, int w
     store(to, add(load(to), sum_of_weights(weights, width)));
     return 0;
   }
-  Vec squares[2] = {zero(), zero()}, largest[2] = {zero(), zero()};
-  for (int j = 0; j < width; j += kPanel)
-#pragma GCC unroll 2
-    for (int n = 0; n < 2; ++n) {
-      const Vec weight = load(weights + j + n * kLanes);
-      squares[n] = fma(weight, weight, squares[n]);
-      largest[n] = max(largest[n], weight);
-    }
-  // The same additions as without statistics: watching a run must not change its bits.
-  const Vec total = sum_of_weights(weights, width);
-  store(to, add(load(to), total));
+  // The sum in the same order as without statistics, so that the output keeps its bits.
+  Vec squares = zero(), largest = zero();
+  const auto look = [&](Vec weight) {
+    squares = fma(weight, weight, squares);
+    largest = max(largest, weight);
+    return weight;
+  };
+  const Vec sum = sum_of_weights(weights, width, look);
+  store(to, add(load(to), sum));
   to = s.squares + row * kLanes;
-  store(to, add(load(to), add(squares[0], squares[1])));
+  store(to, add(load(to), squares));
   to = s.largest + row * kLanes;
-  store(to, max(load(to), max(largest[0], largest[1])));
-  return sum_of(total);
+  store(to, max(load(to), largest));
+  return sum_of(sum);
 }
 
 // Keys with z > -inf of a block without masks, for each of `count` rows.
