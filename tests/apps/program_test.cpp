@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -29,7 +31,10 @@ class ProgramTest : public testing::Test {
     folder_ = std::filesystem::temp_directory_path() / ("camber_program_test_" + std::to_string(getpid()));
     std::filesystem::create_directories(folder_);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override {
+    std::filesystem::current_path(start_);
+    std::filesystem::remove_all(folder_);
+  }
 
   Answer call(const std::string& arguments) const {
     const std::string out = (folder_ / "out").string(), errors = (folder_ / "errors").string();
@@ -51,6 +56,7 @@ class ProgramTest : public testing::Test {
 
   std::string program_;
   std::filesystem::path folder_;
+  std::filesystem::path start_ = std::filesystem::current_path();
 };
 
 TEST_F(ProgramTest, AnalyzeSoftmaxGivesTheGoldenNumbers) {
@@ -176,6 +182,39 @@ TEST_F(ProgramTest, BadInputIsAnsweredWithOneSentenceAndExitTwo) {
     EXPECT_TRUE(answer.errors.starts_with(sentence)) << answer.errors;
     EXPECT_EQ(std::count(answer.errors.begin(), answer.errors.end(), '\n'), 1) << answer.errors;
   }
+}
+
+TEST_F(ProgramTest, VerifyChecksEveryPromiseAndCountsThem) {
+  const Answer text = call("verify");
+  EXPECT_EQ(text.code, 0) << text.output;
+  EXPECT_TRUE(text.output.ends_with(" passed, 0 failed\n"));
+  const auto answer = json("verify --threads 1");
+  EXPECT_EQ(answer.at("failed"), 0);
+  EXPECT_GE(answer.at("passed").get<int>(), 46);
+  EXPECT_EQ(answer.at("checks").size(), answer.at("passed").get<std::size_t>());
+}
+
+// Every line of a ```sh block in README and docs that calls the program runs as it stands.
+TEST_F(ProgramTest, CommandsInTheDocumentsRun) {
+  const char* source = std::getenv("CAMBER_SOURCE");
+  ASSERT_NE(source, nullptr);
+  std::vector<std::filesystem::path> pages = {std::filesystem::path(source) / "README.md"};
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(source) / "docs"))
+    if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  std::filesystem::current_path(folder_);
+  int commands = 0;
+  for (const auto& page : pages) {
+    std::istringstream text(content(page));
+    bool shell = false;
+    for (std::string line; std::getline(text, line);) {
+      if (line.starts_with("```")) shell = line == "```sh";
+      if (!shell || !line.starts_with("build/camber ")) continue;
+      const Answer answer = call(line.substr(std::string("build/camber ").size()));
+      EXPECT_EQ(answer.code, 0) << page << ": " << line << "\n" << answer.errors;
+      ++commands;
+    }
+  }
+  EXPECT_GE(commands, 3);
 }
 
 TEST_F(ProgramTest, AFailureOfTheWorldIsExitOne) {
