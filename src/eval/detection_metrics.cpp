@@ -8,6 +8,7 @@
 
 #include "data/tasks.h"
 #include "eval/arithmetic.h"
+#include "eval/evaluate_unchecked.h"
 
 namespace camber::eval {
 namespace {
@@ -154,7 +155,7 @@ DetectionMetrics summarize(const EvaluationConfig& config, std::span<const Metri
   return metrics;
 }
 
-Evaluation evaluate(const EvaluationBoxes& boxes, const EvaluationConfig& config, int threads) {
+Evaluation evaluate_unchecked(const EvaluationBoxes& boxes, const EvaluationConfig& config, int threads) {
   config.validate();
   const std::size_t classes = config.class_ranges.size(), distances = config.distance_thresholds.size();
   Evaluation evaluation;
@@ -173,11 +174,16 @@ Evaluation evaluate(const EvaluationBoxes& boxes, const EvaluationConfig& config
     auto matches = match_class(boxes, config.class_ranges[c].label, config.distance_thresholds);
     for (std::size_t d = 0; d < distances; ++d) evaluation.matches[c * distances + d] = std::move(matches[d]);
   });
-  data::for_each_task(classes * distances, threads, [&](std::size_t task) {
-    evaluation.curves[task] = make_curve(evaluation.matches[task]);
-    check_confidence(evaluation.matches[task], evaluation.curves[task]);
-  });
+  data::for_each_task(classes * distances, threads,
+                      [&](std::size_t task) { evaluation.curves[task] = make_curve(evaluation.matches[task]); });
   evaluation.metrics = summarize(config, evaluation.curves);
+  return evaluation;
+}
+
+Evaluation evaluate(const EvaluationBoxes& boxes, const EvaluationConfig& config, int threads) {
+  Evaluation evaluation = evaluate_unchecked(boxes, config, threads);
+  for (std::size_t i = 0; i < evaluation.curves.size(); ++i)
+    check_confidence(evaluation.matches[i], evaluation.curves[i]);
   return evaluation;
 }
 
