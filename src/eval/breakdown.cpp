@@ -10,7 +10,7 @@
 #include "camber/random/stream.h"
 #include "data/tasks.h"
 #include "eval/arithmetic.h"
-#include "eval/evaluate_unchecked.h"
+#include "eval/evaluate_rings.h"
 
 namespace camber::eval {
 namespace {
@@ -113,16 +113,12 @@ std::pair<std::vector<std::int32_t>, std::int64_t> number_scenes(const std::vect
 std::vector<BinMetrics> by_distance(const EvaluationBoxes& boxes, const EvaluationConfig& config,
                                     const std::vector<double>& edges, int threads) {
   check_edges(edges);
+  std::vector<ClassBoxes::Ring> rings;
+  for (std::size_t i = 0; i + 1 < edges.size(); ++i) rings.push_back({edges[i], edges[i + 1]});
   std::vector<BinMetrics> bins;
-  for (std::size_t i = 0; i + 1 < edges.size(); ++i) {
-    EvaluationBoxes ring = boxes;
-    const auto inside = [&](std::size_t, const DetectionBox& box) {
-      return box.ego_distance >= edges[i] && box.ego_distance < edges[i + 1];
-    };
-    ring.truth.filter(inside);
-    ring.predictions.filter(inside);
-    const Evaluation evaluation = evaluate_unchecked(ring, config, threads);
-    bins.push_back(bin_of(config, evaluation.matches, evaluation.curves, edges[i], edges[i + 1]));
+  for (const Evaluation& evaluation : evaluate_rings(boxes, config, rings, threads)) {
+    const ClassBoxes::Ring& ring = rings[bins.size()];
+    bins.push_back(bin_of(config, evaluation.matches, evaluation.curves, ring.from, ring.to));
   }
   return bins;
 }
