@@ -6,5 +6,6 @@ namespace camber::app {
 
 void register_analyze(Command& program);
 void register_verify(Command& program);
+void register_metrics(Command& program);
 
 }  // namespace camber::app

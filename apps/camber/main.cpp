@@ -10,6 +10,7 @@ int main(int argument_count, char** arguments) {
     Program program("A bounded, learnable lean for the queries of a transformer.", CAMBER_VERSION);
     register_analyze(program.root());
     register_verify(program.root());
+    register_metrics(program.root());
     return program.run(argument_count, arguments);
   } catch (const std::invalid_argument& error) {
     std::fprintf(stderr, "camber: %s\n", error.what());

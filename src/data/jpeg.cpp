@@ -1,7 +1,3 @@
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <memory>
 #include <stdexcept>
 
@@ -72,17 +68,6 @@ Picture decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& name
                     0, static_cast<int>(picture.height), TJPF_RGB, flags) != 0)
     refuse(name, std::string("is a damaged JPEG file: ") + tjGetErrorStr2(decoder.get()));
   return picture;
-}
-
-std::vector<std::uint8_t> read_file(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary | std::ios::ate);
-  if (!stream || std::filesystem::is_directory(path))
-    throw std::runtime_error("[read_file] cannot open " + path.string());
-  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(stream.tellg()));
-  stream.seekg(0);
-  if (!stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size())))
-    throw std::runtime_error("[read_file] cannot read " + path.string());
-  return bytes;
 }
 
 }  // namespace camber::data

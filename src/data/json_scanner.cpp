@@ -24,6 +24,10 @@ bool is_space(char c) {
   return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
+std::string shown_character(int c) {
+  return std::string(1, c < ' ' || c > '~' ? '?' : static_cast<char>(c));
+}
+
 // One bit a character of a block of 64.
 struct BlockMasks {
   std::uint64_t quote = 0, backslash = 0, open = 0, close = 0;
@@ -182,13 +186,13 @@ void JsonScanner::expect(char wanted, std::string_view meaning) {
   if (found < 0)
     sentence += "but ends here";
   else
-    sentence += "got '" + std::string(1, static_cast<char>(found)) + "'";
+    sentence += "got '" + shown_character(found) + "'";
   refuse(sentence);
 }
 
 void JsonScanner::expect_end() {
   const int found = peek();
-  if (found >= 0) refuse("must end here, got '" + std::string(1, static_cast<char>(found)) + "'");
+  if (found >= 0) refuse("must end here, got '" + shown_character(found) + "'");
 }
 
 void JsonScanner::append_taken(std::string& text, std::size_t count) {
@@ -248,7 +252,7 @@ void JsonScanner::append_scalar(std::string& text) {
     append_taken(text, count);
     if (cursor_ < filled_ || !refill()) break;
   }
-  if (text.size() == before) refuse("must go on with a value, got '" + std::string(1, buffer_[cursor_]) + "'");
+  if (text.size() == before) refuse("must go on with a value, got '" + shown_character(buffer_[cursor_]) + "'");
 }
 
 }  // namespace camber::data

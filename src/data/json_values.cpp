@@ -21,7 +21,7 @@ std::string shown(Value& value) {
   if (token.empty()) return "nothing";
   if (token.front() == '{') return "an object";
   if (token.front() == '[') return "a list";
-  return std::string(token.substr(0, 40));
+  return shown_text(token);
 }
 
 [[noreturn]] void refuse(std::string_view field, std::string_view wanted, Value& value) {
@@ -67,6 +67,17 @@ void read_all(Value value, std::string_view field, std::span<double> numbers, Re
 }
 
 }  // namespace
+
+std::string shown_text(std::string_view text) {
+  constexpr std::size_t kLongest = 120;
+  std::string shown(text.substr(0, kLongest));
+  const bool readable = simdjson::validate_utf8(shown);
+  for (char& c : shown) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < ' ' || byte == 0x7F || (byte > 0x7F && !readable)) c = '?';
+  }
+  return text.size() > kLongest ? shown + "..." : shown;
+}
 
 std::optional<double> read_json_number(std::string_view text) {
   if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();

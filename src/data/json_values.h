@@ -20,6 +20,9 @@ class ValueError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Text of a file as a sentence can show it: control characters replaced, long text cut.
+std::string shown_text(std::string_view text);
+
 /// A number, NaN and the infinities included; `field` names it in the sentence when it is none.
 double any_number(Value value, std::string_view field);
 /// A finite number.

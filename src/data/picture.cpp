@@ -4,6 +4,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "camber/storage/file.h"
+
 namespace camber::data {
 namespace {
 
@@ -119,7 +121,8 @@ Picture transform_picture(const Picture& decoded, PictureSize source, const geom
 
 Picture load_picture(const std::filesystem::path& path, PictureSize source,
                      const geometry::PictureTransform& transform) {
-  const std::vector<std::uint8_t> bytes = read_file(path);
+  const std::string content = storage::read_file(path);
+  const std::span bytes(reinterpret_cast<const std::uint8_t*>(content.data()), content.size());
   const PictureSize size = jpeg_size(bytes, path.string());
   if (size != source)
     throw std::runtime_error("[load_picture] " + path.string() + " must be " + std::to_string(source.width) + " x " +

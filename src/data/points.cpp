@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <stdexcept>
+
+#include "camber/storage/file.h"
 
 namespace camber::data {
 namespace {
 
 constexpr std::size_t kPointBytes = 20;
-constexpr std::size_t kBlockPoints = 4096;
 static_assert(std::endian::native == std::endian::little, "point files are little-endian");
 
 bool is_near(const LidarPoint& point, double distance) {
@@ -37,27 +36,17 @@ void append_sweep(const std::vector<LidarPoint>& sweep, const geometry::RigidTra
 }  // namespace
 
 std::vector<LidarPoint> read_lidar_file(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(path))
-    throw std::runtime_error("[read_lidar_file] cannot open " + path.string());
-  std::vector<LidarPoint> points;
-  std::array<char, kBlockPoints * kPointBytes> block{};
-  std::size_t bytes = 0;
-  for (;;) {
-    stream.read(block.data(), static_cast<std::streamsize>(block.size()));
-    const auto count = static_cast<std::size_t>(stream.gcount());
-    bytes += count;
-    for (std::size_t i = 0; i + kPointBytes <= count; i += kPointBytes) {
-      std::array<float, 5> values{};
-      std::memcpy(values.data(), block.data() + i, kPointBytes);
-      points.push_back({values[0], values[1], values[2], values[3], values[4], 0});
-    }
-    if (count < block.size()) break;
-  }
-  if (stream.bad()) throw std::runtime_error("[read_lidar_file] cannot read " + path.string());
-  if (bytes % kPointBytes != 0)
+  const std::string bytes = storage::read_file(path);
+  if (bytes.size() % kPointBytes != 0)
     throw std::runtime_error("[read_lidar_file] " + path.string() + " must hold whole points of 20 bytes, got " +
-                             std::to_string(bytes) + " bytes: the file is cut off or of another format");
+                             std::to_string(bytes.size()) + " bytes: the file is cut off or of another format");
+  std::vector<LidarPoint> points;
+  points.reserve(bytes.size() / kPointBytes);
+  for (std::size_t i = 0; i < bytes.size(); i += kPointBytes) {
+    std::array<float, 5> values{};
+    std::memcpy(values.data(), bytes.data() + i, kPointBytes);
+    points.push_back({values[0], values[1], values[2], values[3], values[4], 0});
+  }
   return points;
 }
 

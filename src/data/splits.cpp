@@ -93,7 +93,7 @@ Split read_scenes(const Dataset& dataset, const std::filesystem::path& file) {
   for (const std::string& scene : split.scenes)
     if (!known.contains(scene))
       throw std::invalid_argument("[read_scenes] " + file.string() + " must name scenes of the data set, got '" +
-                                  scene.substr(0, 80) + "'");
+                                  json::shown_text(scene) + "'");
   choose_samples(dataset, split);
   return split;
 }

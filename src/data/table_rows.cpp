@@ -23,7 +23,7 @@ template <class Row>
 Index resolve_token(const Table<Row>& table, std::string_view token, std::string_view field) {
   const Index row = table.find(token);
   if (row == kNone)
-    throw ValueError(std::string(field) + " '" + std::string(token) + "' is not in " + table.name() + ".json");
+    throw ValueError(std::string(field) + " '" + json::shown_text(token) + "' is not in " + table.name() + ".json");
   return row;
 }
 
@@ -200,7 +200,7 @@ void read_row(Value value, RowContext<SampleData>& context, SampleData& row) {
       required("prev", [&](Value v) { links.first = context.keep_link(v, "prev"); }),
       required("next", [&](Value v) { links.second = context.keep_link(v, "next"); }));
   if (!stays_inside(row.filename))
-    throw ValueError("filename must stay inside the data set's folder, got '" + std::string(row.filename) + "'");
+    throw ValueError("filename must stay inside the data set's folder, got '" + json::shown_text(row.filename) + "'");
   context.chunk.links.push_back(links);
 }
 
@@ -246,7 +246,7 @@ void read_row(Value value, RowContext<Map>& context, Map& row) {
                 });
               }));
   if (!row.filename.empty() && !stays_inside(row.filename))
-    throw ValueError("filename must stay inside the data set's folder, got '" + std::string(row.filename) + "'");
+    throw ValueError("filename must stay inside the data set's folder, got '" + json::shown_text(row.filename) + "'");
 }
 
 }  // namespace camber::data

@@ -16,7 +16,7 @@ namespace {
 [[noreturn]] void refuse_row(const std::filesystem::path& path, std::uint64_t row, std::string_view token,
                              std::string_view what) {
   std::string sentence = "[load_tables] " + path.string() + ", row " + std::to_string(row + 1);
-  if (!token.empty()) sentence += " (token '" + std::string(token) + "')";
+  if (!token.empty()) sentence += " (token '" + json::shown_text(token) + "')";
   throw std::runtime_error(sentence + ": " + std::string(what));
 }
 
@@ -168,7 +168,7 @@ class Loader {
     const auto check = [&](std::size_t row, std::string_view token, Index found, const char* field) {
       if (found != kNone || token.empty()) return;
       refuse_row(path_of(table.name()), row, rows[row].token,
-                 std::string(field) + " '" + std::string(token) + "' is not in " + target.name() + ".json");
+                 std::string(field) + " '" + json::shown_text(token) + "' is not in " + target.name() + ".json");
     };
     for (std::size_t row = 0; row < rows.size(); ++row) {
       check(row, links.tokens[row].first, rows[row].*first, first_field);

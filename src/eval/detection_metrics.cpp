@@ -8,6 +8,7 @@
 
 #include "data/tasks.h"
 #include "eval/arithmetic.h"
+#include "eval/evaluate_rings.h"
 
 namespace camber::eval {
 namespace {
@@ -154,12 +155,15 @@ DetectionMetrics summarize(const EvaluationConfig& config, std::span<const Metri
   return metrics;
 }
 
-Evaluation evaluate(const EvaluationBoxes& boxes, const EvaluationConfig& config, int threads) {
+std::vector<Evaluation> evaluate_rings(const EvaluationBoxes& boxes, const EvaluationConfig& config,
+                                       const std::vector<ClassBoxes::Ring>& rings, int threads) {
   config.validate();
   const std::size_t classes = config.class_ranges.size(), distances = config.distance_thresholds.size();
-  Evaluation evaluation;
-  evaluation.matches.resize(classes * distances);
-  evaluation.curves.resize(classes * distances);
+  std::vector<Evaluation> evaluations(rings.size());
+  for (Evaluation& evaluation : evaluations) {
+    evaluation.matches.resize(classes * distances);
+    evaluation.curves.resize(classes * distances);
+  }
   // Classes with many predictions first: the last task decides when all are done.
   std::vector<std::size_t> sizes(kClassCount), order(classes);
   for (const DetectionBox& box : boxes.predictions.boxes) ++sizes[static_cast<std::size_t>(box.label)];
@@ -170,14 +174,23 @@ Evaluation evaluate(const EvaluationBoxes& boxes, const EvaluationConfig& config
   });
   data::for_each_task(classes, threads, [&](std::size_t task) {
     const std::size_t c = order[task];
-    auto matches = match_class(boxes, config.class_ranges[c].label, config.distance_thresholds);
-    for (std::size_t d = 0; d < distances; ++d) evaluation.matches[c * distances + d] = std::move(matches[d]);
+    ClassBoxes of_class(boxes, config.class_ranges[c].label);
+    for (std::size_t ring = 0; ring < rings.size(); ++ring) {
+      for (std::size_t d = 0; d < distances; ++d) {
+        ClassMatches& matches = evaluations[ring].matches[c * distances + d];
+        matches = of_class.match(config.distance_thresholds[d], rings[ring]);
+        evaluations[ring].curves[c * distances + d] = make_curve(matches);
+      }
+    }
   });
-  data::for_each_task(classes * distances, threads, [&](std::size_t task) {
-    evaluation.curves[task] = make_curve(evaluation.matches[task]);
-    check_confidence(evaluation.matches[task], evaluation.curves[task]);
-  });
-  evaluation.metrics = summarize(config, evaluation.curves);
+  for (Evaluation& evaluation : evaluations) evaluation.metrics = summarize(config, evaluation.curves);
+  return evaluations;
+}
+
+Evaluation evaluate(const EvaluationBoxes& boxes, const EvaluationConfig& config, int threads) {
+  Evaluation evaluation = std::move(evaluate_rings(boxes, config, {{}}, threads).front());
+  for (std::size_t i = 0; i < evaluation.curves.size(); ++i)
+    check_confidence(evaluation.matches[i], evaluation.curves[i]);
   return evaluation;
 }
 

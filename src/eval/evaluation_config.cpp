@@ -6,6 +6,7 @@
 
 #include "data/json_fields.h"
 #include "data/json_file.h"
+#include "eval/json_number.h"
 
 namespace camber::eval {
 namespace json = data::json;
@@ -16,7 +17,7 @@ void read_class_ranges(json::Value value, std::vector<ClassRange>& ranges) {
   ranges.clear();
   json::for_each_field(value, "class_range", [&ranges](std::string_view name, json::Value range) {
     const auto label = detection_class(name);
-    if (!label) throw json::ValueError("class_range names an unknown class '" + std::string(name) + "'");
+    if (!label) throw json::ValueError("class_range names an unknown class '" + json::shown_text(name) + "'");
     const double metres = json::any_number(range, "class_range");
     const auto found =
         std::find_if(ranges.begin(), ranges.end(), [&](const ClassRange& r) { return r.label == *label; });
@@ -41,6 +42,8 @@ void EvaluationConfig::validate() const {
   };
   if (class_ranges.empty()) refuse("class_range must name at least one class");
   if (distance_thresholds.empty()) refuse("dist_ths must have at least one distance");
+  if (distance_names.size() != distance_thresholds.size())
+    refuse("distance_names must have one name a distance, got " + std::to_string(distance_names.size()));
   if (std::find(distance_thresholds.begin(), distance_thresholds.end(), tp_threshold) == distance_thresholds.end())
     refuse("dist_th_tp must be one of dist_ths, got " + std::to_string(tp_threshold));
   if (!(min_precision >= 0 && min_precision < 1))
@@ -52,7 +55,6 @@ void EvaluationConfig::validate() const {
 EvaluationConfig EvaluationConfig::read(const std::filesystem::path& path) {
   EvaluationConfig config;
   config.name = path.stem().string();
-  const auto threshold = [](json::Value v) { return json::any_number(v, "dist_ths"); };
   data::read_json_file(path, "EvaluationConfig", [&](json::Value value) {
     json::read_fields(
         value, "an evaluation configuration",
@@ -61,17 +63,20 @@ EvaluationConfig EvaluationConfig::read(const std::filesystem::path& path) {
                        [](json::Value v) {
                          const std::string_view function = json::text(v, "dist_fcn");
                          if (function != "center_distance")
-                           throw json::ValueError("dist_fcn must be 'center_distance', got '" + std::string(function) +
-                                                  "'");
+                           throw json::ValueError("dist_fcn must be 'center_distance', got '" +
+                                                  json::shown_text(function) + "'");
                        }),
         json::required("dist_ths",
                        [&](json::Value v) {
                          auto& thresholds = config.distance_thresholds;
                          thresholds.clear();
+                         config.distance_names.clear();
                          json::for_each_element(v, "dist_ths", [&](json::Value item) {
-                           const double metres = threshold(item);
-                           if (std::find(thresholds.begin(), thresholds.end(), metres) == thresholds.end())
-                             thresholds.push_back(metres);
+                           const bool whole = item.is_integer();
+                           const double metres = json::any_number(item, "dist_ths");
+                           if (std::find(thresholds.begin(), thresholds.end(), metres) != thresholds.end()) return;
+                           thresholds.push_back(metres);
+                           config.distance_names.push_back(json_number(metres, whole));
                          });
                        }),
         json::required("dist_th_tp", [&](json::Value v) { config.tp_threshold = json::number(v, "dist_th_tp"); }),

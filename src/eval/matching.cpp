@@ -4,9 +4,10 @@
 #include <numbers>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
-#include "camber/eval/detection_metrics.h"
 #include "eval/arithmetic.h"
+#include "eval/class_boxes.h"
 
 namespace camber::eval {
 namespace {
@@ -30,100 +31,96 @@ double scale_error(const DetectionBox& truth, const DetectionBox& prediction) {
   return 1 - intersection / (both - intersection);
 }
 
-TpErrors errors_of(const DetectionBox& truth, const DetectionBox& prediction) {
+}  // namespace
+
+ClassBoxes::ClassBoxes(const EvaluationBoxes& boxes, DetectionClass label) : boxes_(boxes), label_(label) {
+  const auto place_of = [](const SampleBoxes& set, std::size_t i) {
+    const DetectionBox& box = set.boxes[i];
+    return Place{box.translation[0], box.translation[1], box.ego_distance, box.sample, static_cast<std::uint32_t>(i)};
+  };
+  // By score descending, of equal scores the later one first.
+  std::vector<std::pair<double, std::uint32_t>> ranked;
+  for (std::size_t i = 0; i < boxes.predictions.boxes.size(); ++i)
+    if (boxes.predictions.boxes[i].label == label)
+      ranked.emplace_back(boxes.predictions.boxes[i].score, static_cast<std::uint32_t>(i));
+  std::sort(ranked.begin(), ranked.end(), std::greater<>());
+  for (const auto& [score, i] : ranked) {
+    predictions_.push_back(place_of(boxes.predictions, i));
+    scores_.push_back(score);
+  }
+  prediction_yaws_.resize(ranked.size());
+  prediction_yaw_known_.resize(ranked.size());
+  truth_offsets_.push_back(0);
+  for (std::size_t sample = 0; sample < boxes.truth.samples(); ++sample) {
+    for (std::size_t i = boxes.truth.offsets[sample]; i < boxes.truth.offsets[sample + 1]; ++i) {
+      if (boxes.truth.boxes[i].label != label) continue;
+      truths_.push_back(place_of(boxes.truth, i));
+      truth_yaws_.push_back(quaternion_yaw(boxes.truth.boxes[i].rotation));
+    }
+    truth_offsets_.push_back(static_cast<std::uint32_t>(truths_.size()));
+  }
+}
+
+TpErrors ClassBoxes::errors_of(std::size_t prediction_place, std::size_t truth_place) {
+  const DetectionBox& truth = boxes_.truth.boxes[truths_[truth_place].box];
+  const DetectionBox& prediction = boxes_.predictions.boxes[predictions_[prediction_place].box];
+  if (!prediction_yaw_known_[prediction_place]) {
+    prediction_yaws_[prediction_place] = quaternion_yaw(prediction.rotation);
+    prediction_yaw_known_[prediction_place] = true;
+  }
   constexpr double kPi = std::numbers::pi;
+  const double period = label_ == DetectionClass::kBarrier ? kPi : 2 * kPi;  // a barrier looks the same from both sides
   TpErrors errors{};
   errors[0] =
       length(prediction.translation[0] - truth.translation[0], prediction.translation[1] - truth.translation[1]);
   errors[1] = scale_error(truth, prediction);
-  // A barrier looks the same from both sides.
-  const double period = truth.label == DetectionClass::kBarrier ? kPi : 2 * kPi;
-  errors[2] = angle_difference(quaternion_yaw(truth.rotation), quaternion_yaw(prediction.rotation), period);
+  errors[2] = angle_difference(truth_yaws_[truth_place], prediction_yaws_[prediction_place], period);
   errors[3] = length(prediction.velocity[0] - truth.velocity[0], prediction.velocity[1] - truth.velocity[1]);
   errors[4] = truth.attribute == kNoAttribute ? std::numeric_limits<double>::quiet_NaN()
                                               : (truth.attribute == prediction.attribute ? 0.0 : 1.0);
   return errors;
 }
 
-// The predictions of a class in the order in which they choose.
-std::vector<std::uint32_t> rank(const SampleBoxes& predictions, DetectionClass label) {
-  std::vector<std::uint32_t> ranked;
-  for (std::size_t i = 0; i < predictions.boxes.size(); ++i)
-    if (predictions.boxes[i].label == label) ranked.push_back(static_cast<std::uint32_t>(i));
-  std::sort(ranked.begin(), ranked.end(), [&](std::uint32_t a, std::uint32_t b) {
-    const double score_a = predictions.boxes[a].score, score_b = predictions.boxes[b].score;
-    return score_a != score_b ? score_a > score_b : a > b;
-  });
-  return ranked;
-}
-
-// The true objects of a class, sample by sample.
-struct ClassTruth {
-  std::vector<std::uint32_t> offsets{};  // [samples + 1]
-  std::vector<std::uint32_t> boxes{};    // places in truth.boxes
-
-  ClassTruth(const SampleBoxes& truth, DetectionClass label) {
-    offsets.push_back(0);
-    for (std::size_t sample = 0; sample < truth.samples(); ++sample) {
-      for (std::size_t i = truth.offsets[sample]; i < truth.offsets[sample + 1]; ++i)
-        if (truth.boxes[i].label == label) boxes.push_back(static_cast<std::uint32_t>(i));
-      offsets.push_back(static_cast<std::uint32_t>(boxes.size()));
-    }
+ClassMatches ClassBoxes::match(double distance, const Ring& ring) {
+  ClassMatches matches{.label = label_, .distance = distance};
+  std::vector<char> free(truths_.size());
+  for (std::size_t i = 0; i < truths_.size(); ++i) {
+    free[i] = ring.contains(truths_[i].ego_distance);
+    matches.positives += free[i];
   }
-};
-
-ClassMatches match_ranked(const EvaluationBoxes& boxes, const std::vector<std::uint32_t>& ranked,
-                          const ClassTruth& truth, DetectionClass label, double distance) {
-  ClassMatches matches{.label = label, .distance = distance};
-  matches.positives = static_cast<std::int64_t>(truth.boxes.size());
   if (matches.positives == 0) return matches;
-  matches.scores.reserve(ranked.size());
-  matches.samples.reserve(ranked.size());
-  matches.matched_truth.reserve(ranked.size());
-  std::vector<bool> taken(truth.boxes.size());
-  for (const std::uint32_t place : ranked) {
-    const DetectionBox& prediction = boxes.predictions.boxes[place];
+  matches.scores.reserve(predictions_.size());
+  matches.samples.reserve(predictions_.size());
+  matches.matched_truth.reserve(predictions_.size());
+  for (std::size_t p = 0; p < predictions_.size(); ++p) {
+    const Place& prediction = predictions_[p];
+    if (!ring.contains(prediction.ego_distance)) continue;
     double nearest = std::numeric_limits<double>::infinity();
-    std::size_t found = truth.boxes.size();
+    std::size_t found = truths_.size();
     if (prediction.sample >= 0) {
       const auto sample = static_cast<std::size_t>(prediction.sample);
-      for (std::size_t i = truth.offsets[sample]; i < truth.offsets[sample + 1]; ++i) {
-        if (taken[i]) continue;
-        const DetectionBox& candidate = boxes.truth.boxes[truth.boxes[i]];
-        const double apart = length(prediction.translation[0] - candidate.translation[0],
-                                    prediction.translation[1] - candidate.translation[1]);
+      for (std::size_t i = truth_offsets_[sample]; i < truth_offsets_[sample + 1]; ++i) {
+        if (!free[i]) continue;
+        const double apart = length(prediction.x - truths_[i].x, prediction.y - truths_[i].y);
         if (apart < nearest) {
           nearest = apart;
           found = i;
         }
       }
     }
-    matches.scores.push_back(prediction.score);
+    matches.scores.push_back(scores_[p]);
     matches.samples.push_back(prediction.sample);
-    if (nearest < distance) {
-      taken[found] = true;
-      matches.matched_truth.push_back(static_cast<std::int32_t>(truth.boxes[found]));
-      matches.errors.push_back(errors_of(boxes.truth.boxes[truth.boxes[found]], prediction));
-    } else {
-      matches.matched_truth.push_back(-1);
-    }
+    const bool is_match = nearest < distance;
+    matches.matched_truth.push_back(is_match ? static_cast<std::int32_t>(truths_[found].box) : -1);
+    if (!is_match) continue;
+    free[found] = false;
+    matches.errors.push_back(errors_of(p, found));
   }
   return matches;
 }
 
-}  // namespace
-
-std::vector<ClassMatches> match_class(const EvaluationBoxes& boxes, DetectionClass label,
-                                      std::span<const double> distances) {
-  const ClassTruth truth(boxes.truth, label);
-  const std::vector<std::uint32_t> ranked = rank(boxes.predictions, label);
-  std::vector<ClassMatches> all;
-  for (const double distance : distances) all.push_back(match_ranked(boxes, ranked, truth, label, distance));
-  return all;
-}
-
 ClassMatches match_class(const EvaluationBoxes& boxes, DetectionClass label, double distance) {
-  return std::move(match_class(boxes, label, std::span(&distance, 1)).front());
+  return ClassBoxes(boxes, label).match(distance, {});
 }
 
 }  // namespace camber::eval

@@ -41,14 +41,14 @@ std::int32_t read_points(Value value) {
 DetectionClass read_class(Value value) {
   const std::string_view name = json::text(value, "detection_name");
   const auto label = detection_class(name);
-  if (!label) throw ValueError("detection_name '" + std::string(name) + "' is unknown");
+  if (!label) throw ValueError("detection_name '" + json::shown_text(name) + "' is unknown");
   return *label;
 }
 
 AttributeNumber read_attribute(Value value) {
   const std::string_view name = json::text(value, "attribute_name");
   const auto attribute = attribute_number(name);
-  if (!attribute) throw ValueError("attribute_name '" + std::string(name) + "' is unknown");
+  if (!attribute) throw ValueError("attribute_name '" + json::shown_text(name) + "' is unknown");
   return *attribute;
 }
 
@@ -100,7 +100,7 @@ ParsedChunk parse_chunk(simdjson::ondemand::parser& parser, data::RecordChunk& c
     });
   } catch (const ValueError& error) {
     std::string sentence = "[read_results] " + path.string();
-    if (!token.empty()) sentence += ", sample '" + token + "'";
+    if (!token.empty()) sentence += ", sample '" + json::shown_text(token) + "'";
     const SampleBoxes& boxes = parsed.boxes;
     if (!boxes.tokens.empty() && boxes.tokens.back() == token)
       sentence += ", box " + std::to_string(boxes.of(boxes.samples() - 1).size() + 1);
@@ -189,9 +189,9 @@ ResultsFile read_results(const std::filesystem::path& path, const ResultsOptions
   for (std::size_t sample = 0; sample < file.boxes.samples(); ++sample) {
     const std::size_t count = file.boxes.of(sample).size();
     if (std::cmp_greater(count, options.max_boxes_per_sample))
-      throw std::runtime_error("[read_results] " + path.string() + ", sample '" + file.boxes.tokens[sample] +
-                               "' must have at most " + std::to_string(options.max_boxes_per_sample) + " boxes, got " +
-                               std::to_string(count));
+      throw std::runtime_error("[read_results] " + path.string() + ", sample '" +
+                               json::shown_text(file.boxes.tokens[sample]) + "' must have at most " +
+                               std::to_string(options.max_boxes_per_sample) + " boxes, got " + std::to_string(count));
   }
   return file;
 }

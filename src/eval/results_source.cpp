@@ -59,7 +59,7 @@ void ResultsSource::check(const std::string& key, std::string text) {
   try {
     data::read_json_text(chunk, [](data::json::Value value) { data::json::skip(value); });
   } catch (const data::json::ValueError& error) {
-    scanner_.refuse("field " + key + ": " + error.what());
+    scanner_.refuse("field " + data::json::shown_text(key) + ": " + error.what());
   }
 }
 

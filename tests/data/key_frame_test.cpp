@@ -1,6 +1,7 @@
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <span>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@
 
 #include "camber/data/frame.h"
 #include "camber/geometry/bev_grid.h"
+#include "camber/storage/file.h"
 #include "data/small_world.h"
 
 /// The real key frame: what the tables say must agree with what was measured from it by other code.
@@ -147,7 +149,8 @@ TEST_F(KeyFrame, ScaledDecodingIsCloseToTheWholePictureShrunk) {
   const Dataset dataset(root_, "v1.0-keyframe");
   const auto path = dataset.path_of(dataset.tables().sample_data[dataset.key_frame(0, "CAM_FRONT")]);
   const auto transform = geometry::PictureTransform::fit_bottom(1600, 900, 800, 320);
-  const std::vector<std::uint8_t> bytes = read_file(path);
+  const std::string content = storage::read_file(path);
+  const std::span bytes(reinterpret_cast<const std::uint8_t*>(content.data()), content.size());
   const Picture whole = transform_picture(decode_jpeg(bytes, "x"), {1600, 900}, transform);
   const Picture scaled = load_picture(path, {1600, 900}, transform);
   double difference = 0;

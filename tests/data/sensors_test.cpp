@@ -33,9 +33,9 @@ TEST(Points, AreReadWholeOrRefused) {
   tests::write_bytes(path, {});
   EXPECT_TRUE(read_lidar_file(path).empty());
   EXPECT_EQ(message_of([&] { read_lidar_file(folder.path() / "none"); }),
-            "[read_lidar_file] cannot open " + (folder.path() / "none").string());
+            "[storage] " + (folder.path() / "none").string() + " cannot be read: No such file or directory");
   EXPECT_EQ(message_of([&] { read_lidar_file(folder.path()); }),
-            "[read_lidar_file] cannot open " + folder.path().string());
+            "[storage] " + folder.path().string() + " cannot be read: Is a directory");
 }
 
 TEST(Points, OutsideOfTheRangeAreDropped) {
@@ -218,7 +218,8 @@ TEST(Frame, TakesAMissingSensorForAbsentAndAMissingFileForAnError) {
   EXPECT_EQ(frame.cameras[0].camera.cell_at({5, 0, 0}), std::nullopt);
   const auto file = folder.path() / "samples/CAM_BACK/data-0-CAM_BACK-0.jpg";
   std::filesystem::remove(file);
-  EXPECT_EQ(message_of([&] { load_frame(dataset, 0, options); }), "[read_file] cannot open " + file.string());
+  EXPECT_EQ(message_of([&] { load_frame(dataset, 0, options); }),
+            "[storage] " + file.string() + " cannot be read: No such file or directory");
 }
 
 TEST(Rig, ComesFromTablesOrFromOptionsAndAgrees) {

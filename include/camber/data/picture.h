@@ -60,7 +60,4 @@ struct PictureNormalization {
 /// Writes the planes one after the other: [3, height, width].
 void normalize_picture(const Picture& picture, const PictureNormalization& normalization, float* planes);
 
-/// The bytes of a file, whole.
-std::vector<std::uint8_t> read_file(const std::filesystem::path& path);
-
 }  // namespace camber::data

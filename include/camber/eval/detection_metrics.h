@@ -74,10 +74,6 @@ struct Evaluation {
 /// the plane of a true object of its class and sample that none has taken, when it is nearer than `distance`.
 ClassMatches match_class(const EvaluationBoxes& boxes, DetectionClass label, double distance);
 
-/// The same for several distances, ranking the predictions once.
-std::vector<ClassMatches> match_class(const EvaluationBoxes& boxes, DetectionClass label,
-                                      std::span<const double> distances);
-
 /// Precision and score interpolated over recall, the running means of the errors (NaN passed over) over the score.
 MetricCurve make_curve(const ClassMatches& matches);
 

@@ -27,8 +27,9 @@ struct EvaluationConfig {
                                        {DetectionClass::kBicycle, 40},
                                        {DetectionClass::kTrafficCone, 30},
                                        {DetectionClass::kBarrier, 30}};
-  std::vector<double> distance_thresholds{0.5, 1, 2, 4};  ///< metres between centres
-  double tp_threshold = 2;                                ///< the one that the errors are taken at
+  std::vector<double> distance_thresholds{0.5, 1, 2, 4};                ///< metres between centres
+  std::vector<std::string> distance_names{"0.5", "1.0", "2.0", "4.0"};  ///< how they are written in the summary
+  double tp_threshold = 2;                                              ///< the one that the errors are taken at
   double min_recall = 0.1, min_precision = 0.1;
   std::int64_t max_boxes_per_sample = 500;
   double mean_ap_weight = 5;
