@@ -39,6 +39,8 @@ void append(std::string& rows, const Json& row) {
   rows += row.dump();
 }
 
+// Without the flush of storage::write_file, which would cost more than the ray casting: the tables that name these files
+// appear last.
 std::int64_t write_file(const std::filesystem::path& path, const char* data, std::size_t size) {
   std::ofstream file(path, std::ios::binary);
   file.write(data, static_cast<std::streamsize>(size));

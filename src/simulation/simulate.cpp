@@ -5,13 +5,13 @@
 #include <atomic>
 #include <cmath>
 #include <exception>
-#include <fstream>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
 
 #include <nlohmann/json.hpp>
 
+#include "camber/storage/atomic_file.h"
 #include "simulation/scene_writer.h"
 
 namespace camber::simulation {
@@ -19,13 +19,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
-
-void write_text(const fs::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) throw std::runtime_error("[simulate] " + path.string() + " could not be written");
-}
 
 struct SharedTables {
   Json sensor = Json::array(), calibrated_sensor = Json::array(), category = Json::array(), attribute = Json::array(),
@@ -171,7 +164,7 @@ void write_tables(const SimulationOptions& options, std::uint64_t seed, const Sh
     }
     return text + "\n]\n";
   };
-  for (const auto& [name, rows] : tables) write_text(folder / (std::string(name) + ".json"), joined(rows));
+  for (const auto& [name, rows] : tables) storage::write_file(folder / (std::string(name) + ".json"), joined(rows));
   const std::pair<const char*, const Json*> small[] = {{"sensor", &shared.sensor},
                                                        {"calibrated_sensor", &shared.calibrated_sensor},
                                                        {"category", &shared.category},
@@ -179,9 +172,9 @@ void write_tables(const SimulationOptions& options, std::uint64_t seed, const Sh
                                                        {"visibility", &shared.visibility},
                                                        {"log", &shared.log},
                                                        {"map", &shared.map}};
-  for (const auto& [name, rows] : small) write_text(folder / (std::string(name) + ".json"), rows->dump(1) + "\n");
-  write_text(folder / "splits.json", splits_json(options).dump(1) + "\n");
-  write_text(folder / "simulation.json",
+  for (const auto& [name, rows] : small) storage::write_file(folder / (std::string(name) + ".json"), rows->dump(1) + "\n");
+  storage::write_file(folder / "splits.json", splits_json(options).dump(1) + "\n");
+  storage::write_file(folder / "simulation.json",
              "{\"seed\": " + std::to_string(seed) + ", \"scenes\": " + joined(&SceneRows::simulation) + "}\n");
   fs::rename(folder, out / options.version);
 }
