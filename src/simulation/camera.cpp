@@ -34,11 +34,10 @@ struct Rectangle {
 
 class Renderer {
  public:
-  Renderer(const Scene& scene, const WorldOptions& world, const CameraOptions& camera, double seconds)
+  Renderer(const Scene& scene, const CameraOptions& camera, double seconds, std::int64_t samples_per_side)
       : scene_(scene),
-        world_(world),
         camera_(camera),
-        side_(world.samples_per_side),
+        side_(samples_per_side),
         columns_(camera.width * side_),
         rows_(camera.height * side_) {
     const geometry::RigidTransform pose = ego_to_world(scene, seconds) * camera.to_ego();
@@ -70,7 +69,7 @@ class Renderer {
     for (const Sample& sample : samples_)
       if (sample.actor >= 0) view.visible[static_cast<std::size_t>(sample.actor)] += share;
   }
-  void shade(View& view, const random::Stream& stream) const;
+  void shade(View& view, double noise_level, const random::Stream& stream) const;
 
  private:
   std::int64_t draw_actor(std::int16_t index);
@@ -80,7 +79,6 @@ class Renderer {
   float sunlight(Vector place) const;
 
   const Scene& scene_;
-  const WorldOptions& world_;
   const CameraOptions& camera_;
   std::int64_t side_, columns_, rows_;
   geometry::Vector3 origin_{};
@@ -186,14 +184,14 @@ Color Renderer::color_of(const Sample& sample, Vector direction) const {
   return color;
 }
 
-void Renderer::shade(View& view, const random::Stream& stream) const {
+void Renderer::shade(View& view, double noise_level, const random::Stream& stream) const {
   const NoiseField noise(stream.at("noise"));
   Picture& picture = view.picture;
   picture = {camera_.width, camera_.height,
              std::vector<std::uint8_t>(static_cast<std::size_t>(camera_.width * camera_.height * 3))};
   view.actor.resize(static_cast<std::size_t>(camera_.width * camera_.height));
   const float weight = 1.0F / static_cast<float>(side_ * side_);
-  const auto grain = static_cast<float>(world_.picture_noise);
+  const auto grain = static_cast<float>(noise_level);
   for (std::int64_t v = 0; v < camera_.height; ++v) {
     for (std::int64_t u = 0; u < camera_.width; ++u) {
       Color sum{};
@@ -218,12 +216,12 @@ void Renderer::shade(View& view, const random::Stream& stream) const {
 
 }  // namespace
 
-View render(const Scene& scene, const WorldOptions& world, const CameraOptions& camera, double seconds,
-            const random::Stream& stream) {
+View render(const Scene& scene, const CameraOptions& camera, double seconds, double noise,
+            std::int64_t samples_per_side, const random::Stream& stream) {
   View view;
-  Renderer renderer(scene, world, camera, seconds);
+  Renderer renderer(scene, camera, seconds, samples_per_side);
   renderer.draw_actors(view);
-  renderer.shade(view, stream);
+  renderer.shade(view, noise, stream);
   return view;
 }
 

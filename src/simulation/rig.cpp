@@ -87,6 +87,7 @@ RigOptions RigOptions::reference() {
   rig.lidar.highest = 10.67;
   rig.lidar.azimuths = 1084;
   rig.lidar.max_range = 100;
+  rig.samples_per_side = 1;
   return rig;
 }
 

@@ -39,8 +39,8 @@ void append(std::string& rows, const Json& row) {
   rows += row.dump();
 }
 
-// Without the flush of storage::write_file, which would cost more than the ray casting: the tables that name these files
-// appear last.
+// Without the flush of storage::write_file, which would cost more than the ray casting: the tables that name these
+// files appear last.
 std::int64_t write_file(const std::filesystem::path& path, const char* data, std::size_t size) {
   std::ofstream file(path, std::ios::binary);
   file.write(data, static_cast<std::streamsize>(size));
@@ -154,7 +154,7 @@ void SceneWriter::write_pictures(std::int64_t frame, double key_seconds, std::ve
     const CameraOptions& camera = rig_.cameras[i];
     const double seconds = key_seconds - camera.delay * 1e-3;
     const random::Stream stream = place_.stream.at("camera").at(i).at(static_cast<std::uint64_t>(frame));
-    const View view = render(scene_, options_.world, camera, seconds, stream);
+    const View view = render(scene_, camera, seconds, options_.world.picture_noise, rig_.samples_per_side, stream);
     for (std::size_t actor = 0; actor < scene_.actors.size(); ++actor) {
       visible[actor] += view.visible[actor];
       unoccluded[actor] += view.unoccluded[actor];

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "camber/drawing/canvas.h"
 #include "camber/storage/atomic_file.h"
 #include "simulation/scene_writer.h"
 
@@ -121,6 +122,15 @@ void run_parallel(std::int64_t count, int threads, const std::function<void(std:
   if (failure) std::rethrow_exception(failure);
 }
 
+// The plain has no map to show, but readers want the file: a square of white.
+std::int64_t write_map(const fs::path& path) {
+  constexpr int kSide = 16;
+  const std::vector<std::uint8_t> white(kSide * kSide * 3, 255);
+  const std::string bytes = drawing::encode_png(white, kSide, kSide);
+  storage::write_file(path, bytes);
+  return static_cast<std::int64_t>(bytes.size());
+}
+
 void make_folders(const RigOptions& rig, const fs::path& out) {
   fs::create_directories(out / "maps");
   fs::create_directories(out / "samples" / rig.lidar.name);
@@ -172,10 +182,11 @@ void write_tables(const SimulationOptions& options, std::uint64_t seed, const Sh
                                                        {"visibility", &shared.visibility},
                                                        {"log", &shared.log},
                                                        {"map", &shared.map}};
-  for (const auto& [name, rows] : small) storage::write_file(folder / (std::string(name) + ".json"), rows->dump(1) + "\n");
+  for (const auto& [name, rows] : small)
+    storage::write_file(folder / (std::string(name) + ".json"), rows->dump(1) + "\n");
   storage::write_file(folder / "splits.json", splits_json(options).dump(1) + "\n");
   storage::write_file(folder / "simulation.json",
-             "{\"seed\": " + std::to_string(seed) + ", \"scenes\": " + joined(&SceneRows::simulation) + "}\n");
+                      "{\"seed\": " + std::to_string(seed) + ", \"scenes\": " + joined(&SceneRows::simulation) + "}\n");
   fs::rename(folder, out / options.version);
 }
 
@@ -201,6 +212,8 @@ std::vector<ScenePlace> places_of(const SimulationOptions& options, const Shared
 void SimulationOptions::validate() const {
   world.validate();
   rig.validate();
+  if (scenes < 1 || scenes > 9999)
+    throw std::invalid_argument("[simulate] scenes must be 1 to 9999, got " + std::to_string(scenes));
   if (version.empty() || version.find('/') != std::string::npos || version.front() == '.')
     throw std::invalid_argument("[simulate] version must be the name of a folder, got '" + version + "'");
   if (val_share + test_share >= 1)
@@ -237,9 +250,10 @@ SimulationSummary simulate(const SimulationOptions& options, std::uint64_t seed,
     const auto index = static_cast<std::size_t>(i);
     scenes[index] = write_scene(options, shared.tokens, places[index], out, frame_done);
   });
-  write_tables(options, seed, shared, scenes, out);
 
   SimulationSummary summary{.scenes = options.scenes, .frames = options.scenes * options.world.frames};
+  summary.bytes = write_map(out / shared.map_file);
+  write_tables(options, seed, shared, scenes, out);
   for (const SceneRows& rows : scenes) {
     summary.annotations += rows.annotations;
     summary.instances += rows.instances;

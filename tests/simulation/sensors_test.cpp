@@ -60,7 +60,7 @@ TEST(Lidar, DarkObjectsKeepOneToFourPointsAndWhatIsInSightHasOne) {
       if (p.actor >= 0) ++count[static_cast<std::size_t>(p.actor)];
     std::vector<double> visible(scene.actors.size());
     for (const CameraOptions& camera : RigOptions{}.cameras) {
-      const View view = render(scene, {}, camera, kTime, random::Stream(1, "view"));
+      const View view = render(scene, camera, kTime, 0.025, 2, random::Stream(1, "view"));
       for (std::size_t k = 0; k < visible.size(); ++k) visible[k] += view.visible[k];
     }
     const Pose ego = scene.ego.at(kTime);
@@ -118,7 +118,7 @@ TEST(Camera, ObjectsAreDrawnWhereTheirBoxesProject) {
   for (int i = 0; i < 10; ++i) {
     const Scene scene = scene_of(i);
     for (const CameraOptions& camera : RigOptions{}.cameras) {
-      const View view = render(scene, {}, camera, kTime, random::Stream(1, "view"));
+      const View view = render(scene, camera, kTime, 0.025, 2, random::Stream(1, "view"));
       for (std::size_t k = 0; k < scene.actors.size(); ++k) {
         double left = 1e9, right = -1e9, top = 1e9, bottom = -1e9, nearest = 1e9;
         for (const geometry::Vector3& corner : scene.actors[k].box_at(kTime).corners()) {
@@ -166,7 +166,7 @@ TEST(Camera, TheNearerObjectHidesTheFarther) {
   };
   scene.actors = {ahead(far, 18), ahead(far, 10)};
   const CameraOptions camera = RigOptions{}.cameras[0];
-  const View view = render(scene, {}, camera, kTime, random::Stream(1, "view"));
+  const View view = render(scene, camera, kTime, 0.025, 2, random::Stream(1, "view"));
   EXPECT_GT(view.unoccluded[0], 50);
   EXPECT_LT(view.visible[0], 0.2 * view.unoccluded[0]);
   EXPECT_EQ(view.visible[1], view.unoccluded[1]);
@@ -184,7 +184,7 @@ double mean(const Picture& picture) {
 TEST(Camera, NightIsDarkAndTheSameStreamGivesTheSamePicture) {
   const CameraOptions camera = RigOptions{}.cameras[0];
   const auto picture = [&](bool night, int seed) {
-    return render(scene_of(1, night), {}, camera, kTime, random::Stream(static_cast<std::uint64_t>(seed), "view"))
+    return render(scene_of(1, night), camera, kTime, 0.025, 2, random::Stream(static_cast<std::uint64_t>(seed), "view"))
         .picture;
   };
   EXPECT_LT(mean(picture(true, 1)), 35);

@@ -24,8 +24,9 @@ struct View {
 };
 
 /// Ray-casts a picture: nearest solid, its texture, sun and shade (day) or a dim even light with lamps (night), noise.
-View render(const Scene& scene, const WorldOptions& world, const CameraOptions& camera, double seconds,
-            const random::Stream& stream);
+/// `noise` is the standard deviation of a pixel, 1 = white; `samples_per_side` squared rays are cast for each.
+View render(const Scene& scene, const CameraOptions& camera, double seconds, double noise,
+            std::int64_t samples_per_side, const random::Stream& stream);
 
 /// The share of a box that lies on at least one of the pictures, from a lattice of 5 x 5 x 5 points; occlusion does not
 /// count. `seconds` is when the box is looked at; every camera at its own time before it.

@@ -94,11 +94,13 @@ std::vector<CameraOptions> reference_cameras();
 struct RigOptions {
   std::vector<CameraOptions> cameras = small_cameras();
   LidarOptions lidar{};
+  std::int64_t samples_per_side = 2;
 
   template <class Visitor>
   void visit(Visitor& visitor) {
     visitor("cameras", cameras, "the cameras, in the order in which the tables list them");
     visitor("lidar", lidar, "the LiDAR");
+    visitor("samples_per_side", samples_per_side, "rays per pixel along each side", config::Range{.min = 1, .max = 8});
   }
   /// Refuses names that are empty, doubled or unfit for a folder, and a highest ring below the lowest.
   void validate() const;

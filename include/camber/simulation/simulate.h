@@ -9,9 +9,9 @@
 
 namespace camber::simulation {
 
-/// A whole simulated data set.
+/// A whole simulated data set. How many scenes it has is no part of its configuration.
 struct SimulationOptions {
-  std::int64_t scenes = 40;
+  std::int64_t scenes = 40;  ///< of all splits together, 1 to 9999
   double val_share = 0.1, test_share = 0.2;
   std::string version = "v1.0-simulated";
   WorldOptions world{};
@@ -19,7 +19,6 @@ struct SimulationOptions {
 
   template <class Visitor>
   void visit(Visitor& visitor) {
-    visitor("scenes", scenes, "scenes in all splits together", config::Range{.min = 1, .max = 9999});
     visitor("val_share", val_share, "share of the scenes in split val", config::Range{0, 1});
     visitor("test_share", test_share, "share of the scenes in split test", config::Range{0, 1});
     visitor("version", version, "name of the folder with the tables");
