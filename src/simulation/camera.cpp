@@ -58,6 +58,7 @@ class Renderer {
     along_ = static_cast<float>(c * dx + s * dy);
     across_ = static_cast<float>(c * dy - s * dx);
     samples_.resize(static_cast<std::size_t>(columns_ * rows_));
+    if (!scene.night) find_casters();
   }
 
   void draw_actors(View& view) {
@@ -72,6 +73,7 @@ class Renderer {
   void shade(View& view, double noise_level, const random::Stream& stream) const;
 
  private:
+  void find_casters();
   std::int64_t draw_actor(std::int16_t index);
   bool bounds(const PlacedActor& placed, Rectangle& rectangle) const;
   Color color_of(const Sample& sample, Vector direction) const;
@@ -88,7 +90,24 @@ class Renderer {
   std::vector<PlacedActor> placed_;
   float road_cosine_ = 1, road_sine_ = 0, along_ = 0, across_ = 0;
   std::vector<Sample> samples_;
+  std::vector<const PlacedActor*> casters_;  // of shadows that may fall into the picture
 };
+
+// A sphere's shadow on the ground is an ellipse, longest along the sun's azimuth; those beside the picture are left
+// out.
+void Renderer::find_casters() {
+  const geometry::Matrix3 k = camera_.intrinsic();
+  const double left = k[2] / k[0], right = (static_cast<double>(camera_.width) - k[2]) / k[0];
+  for (const PlacedActor& placed : placed_) {
+    const float drop = (placed.center.z + static_cast<float>(origin_[2])) / scene_.sun[2];
+    const geometry::Vector3 c = to_camera_.rotate(
+        {placed.center.x - drop * scene_.sun[0], placed.center.y - drop * scene_.sun[1], -origin_[2]});
+    const double radius = placed.reach / scene_.sun[2];
+    const bool beside =
+        c[0] + left * c[2] < -radius * std::hypot(1, left) || right * c[2] - c[0] < -radius * std::hypot(1, right);
+    if (c[2] > -radius && !beside) casters_.push_back(&placed);
+  }
+}
 
 // The samples that an actor can cover, from its label box's corners; everything when it reaches behind the lens.
 bool Renderer::bounds(const PlacedActor& placed, Rectangle& rectangle) const {
@@ -140,12 +159,12 @@ std::int64_t Renderer::draw_actor(std::int16_t index) {
 // 1 in the open, less in the shadow of an actor; `place` is on the ground, relative to the camera.
 float Renderer::sunlight(Vector place) const {
   const Vector sun{scene_.sun[0], scene_.sun[1], scene_.sun[2]};
-  for (const PlacedActor& placed : placed_) {
-    const Vector to = placed.center - place;
+  for (const PlacedActor* placed : casters_) {
+    const Vector to = placed->center - place;
     const float along = dot(to, sun);
-    if (along < -placed.reach || dot(to, to) - along * along > placed.reach * placed.reach) continue;
+    if (along < -placed->reach || dot(to, to) - along * along > placed->reach * placed->reach) continue;
     int part = 0;
-    if (placed.enter_any(placed.into(place - placed.center), placed.into(sun), part) < kNoHit) return 0.25F;
+    if (placed->enter_any(placed->into(place - placed->center), placed->into(sun), part) < kNoHit) return 0.25F;
   }
   return 1;
 }

@@ -32,9 +32,12 @@ inline int whole_below(float value) {
   return whole - (static_cast<float>(whole) > value ? 1 : 0);
 }
 
-/// A well-mixed word of two, for textures.
+/// A well-mixed word of two, for textures: the finaliser of SplitMix64.
 inline std::uint32_t mix_words(std::uint64_t seed, std::uint32_t index) {
-  return random::philox4x32({index, 0, 0, 0}, random::philox_key(seed))[0];
+  std::uint64_t z = seed + index * 0x9E3779B97F4A7C15ULL;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  return static_cast<std::uint32_t>(z >> 32);
 }
 
 }  // namespace camber::simulation
