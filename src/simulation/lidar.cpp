@@ -35,7 +35,12 @@ struct Hit {
 class Sweep {
  public:
   Sweep(const Scene& scene, const LidarOptions& lidar, double seconds, const random::Stream& stream)
-      : scene_(scene), lidar_(lidar), mount_(mount_of(scene, lidar, seconds)), noise_(stream.at("noise")) {
+      : scene_(scene),
+        lidar_(lidar),
+        mount_(mount_of(scene, lidar, seconds)),
+        noise_(stream.at("noise")),
+        yaw_cosine_(static_cast<float>(std::cos(mount_.yaw))),
+        yaw_sine_(static_cast<float>(std::sin(mount_.yaw))) {
     for (const Actor& actor : scene.actors) placed_.emplace_back(actor, seconds, mount_.x, mount_.y, mount_.z);
     for (std::int64_t ring = 0; ring < lidar.beams; ++ring) {
       rise_.push_back(static_cast<float>(std::sin(lidar.elevation(ring))));
@@ -59,7 +64,7 @@ class Sweep {
   // A return from any point of the actor that the LiDAR sees; false when everything hides it.
   bool glance(std::int32_t actor, LidarReturn& found) const;
   const Hit& hit(std::uint32_t ray) const { return hits_[ray]; }
-  bool inside_box(const LidarReturn& point, const Actor& actor, double seconds) const;
+  bool inside_box(const LidarReturn& point, std::size_t actor) const;
 
  private:
   Vector direction(std::uint32_t ray) const {
@@ -68,6 +73,7 @@ class Sweep {
   }
   void meet_ground();
   void meet_actor(std::int32_t index);
+  bool inside_any_box(const LidarReturn& point) const;
   Hit cast_one(Vector direction) const;
   LidarReturn make_return(Vector direction, const Hit& hit, float noise, std::int32_t ring) const;
 
@@ -77,6 +83,7 @@ class Sweep {
   NoiseField noise_;
   std::vector<PlacedActor> placed_;
   std::vector<float> rise_, flat_, cosine_, sine_;
+  float yaw_cosine_, yaw_sine_;
   std::vector<Hit> hits_;
 };
 
@@ -132,9 +139,12 @@ LidarReturn Sweep::make_return(Vector d, const Hit& hit, float noise, std::int32
     incidence = std::abs(dot(normal_at(placed.actor->parts[static_cast<std::size_t>(hit.part)], point), own));
   }
   const float range = hit.range + static_cast<float>(lidar_.range_noise) * noise;
-  const auto c = static_cast<float>(std::cos(mount_.yaw)), s = static_cast<float>(std::sin(mount_.yaw));
   const Vector p = range * d;
-  LidarReturn result{.x = c * p.x + s * p.y, .y = c * p.y - s * p.x, .z = p.z, .ring = ring, .actor = hit.actor};
+  LidarReturn result{.x = yaw_cosine_ * p.x + yaw_sine_ * p.y,
+                     .y = yaw_cosine_ * p.y - yaw_sine_ * p.x,
+                     .z = p.z,
+                     .ring = ring,
+                     .actor = hit.actor};
   result.intensity =
       std::round(std::clamp(255 * reflectivity * (0.3F + 0.7F * incidence) * (1 + 0.1F * noise), 1.0F, 255.0F));
   return result;
@@ -165,7 +175,9 @@ std::vector<LidarReturn> Sweep::returns(std::vector<std::vector<std::uint32_t>>&
       if (placed.actor->kind == ActorKind::kBush) spread = 3;  // leaves at several depths
     }
     if (NoiseField::uniform(words[0]) < drop_out) continue;
-    result.push_back(return_of(ray, hit, spread * NoiseField::normal(words[1])));
+    const LidarReturn point = return_of(ray, hit, spread * NoiseField::normal(words[1]));
+    // A strip of ground under the rim of a label box would count as the object's.
+    if (hit.actor >= 0 || !inside_any_box(point)) result.push_back(point);
   }
   return result;
 }
@@ -192,10 +204,19 @@ bool Sweep::glance(std::int32_t index, LidarReturn& found) const {
   return false;
 }
 
-bool Sweep::inside_box(const LidarReturn& point, const Actor& actor, double seconds) const {
-  const double c = std::cos(mount_.yaw), s = std::sin(mount_.yaw);
-  return actor.box_at(seconds).contains(
-      {mount_.x + c * point.x - s * point.y, mount_.y + s * point.x + c * point.y, mount_.z + point.z});
+bool Sweep::inside_box(const LidarReturn& point, std::size_t index) const {
+  const PlacedActor& placed = placed_[index];
+  const Vector world{yaw_cosine_ * point.x - yaw_sine_ * point.y, yaw_sine_ * point.x + yaw_cosine_ * point.y, point.z};
+  const Vector own = placed.into(world - placed.center);
+  return std::abs(own.x) <= static_cast<float>(placed.actor->length / 2) &&
+         std::abs(own.y) <= static_cast<float>(placed.actor->width / 2) &&
+         std::abs(own.z) <= static_cast<float>(placed.actor->height / 2);
+}
+
+bool Sweep::inside_any_box(const LidarReturn& point) const {
+  for (std::size_t i = 0; i < placed_.size(); ++i)
+    if (placed_[i].actor->labelled() && inside_box(point, i)) return true;
+  return false;
 }
 
 }  // namespace
@@ -208,7 +229,7 @@ std::vector<LidarReturn> sweep(const Scene& scene, const LidarOptions& lidar, do
   std::vector<LidarReturn> result = cast.returns(dark_rays);
   std::vector<int> inside(scene.actors.size());
   for (const LidarReturn& point : result)
-    if (point.actor >= 0 && cast.inside_box(point, scene.actors[static_cast<std::size_t>(point.actor)], seconds))
+    if (point.actor >= 0 && cast.inside_box(point, static_cast<std::size_t>(point.actor)))
       ++inside[static_cast<std::size_t>(point.actor)];
   for (std::size_t i = 0; i < scene.actors.size(); ++i) {
     random::Stream draw = stream.at("dark").at(i);

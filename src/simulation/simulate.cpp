@@ -138,6 +138,7 @@ void make_folders(const RigOptions& rig, const fs::path& out) {
   for (const CameraOptions& camera : rig.cameras) fs::create_directories(out / "samples" / camera.name);
 }
 
+// Each split under two names: the devkit takes "train", "val" and "test" for the official ones, whatever the file says.
 Json splits_json(const SimulationOptions& options) {
   Json splits = Json::object();
   std::int64_t number = 0;
@@ -149,6 +150,7 @@ Json splits_json(const SimulationOptions& options) {
       names.push_back(name);
     }
     splits[split.name] = names;
+    splits[std::string("simulated_") + split.name] = names;
   }
   return splits;
 }

@@ -43,7 +43,8 @@ struct SimulationSummary {
 };
 
 /// Writes a data set in the nuScenes v1.0 schema: `<out>/<version>/*.json`, `samples/`, `sweeps/`, `maps/` and the
-/// splits in `<out>/<version>/splits.json`.
+/// splits in `<out>/<version>/splits.json`, each also as "simulated_<name>" for readers that keep the plain names to
+/// the official splits.
 ///
 /// Every scene is a function of (seed, split, its index in the split), so that the same seed gives the same bytes for
 /// any number of threads and splits share no layout, path, texture or instance. `simulation.json` beside the tables
