@@ -4,11 +4,13 @@
 #include <cmath>
 
 #include "camber/geometry/camera.h"
-#include "simulation/noise.h"
+#include "camber/random/noise_field.h"
 #include "simulation/surface.h"
 
 namespace camber::simulation {
 namespace {
+
+using random::NoiseField;
 
 constexpr float kNear = 0.2F;  // metres before the lens that are never drawn
 

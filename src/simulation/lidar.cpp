@@ -4,12 +4,14 @@
 #include <cmath>
 #include <numbers>
 
+#include "camber/random/noise_field.h"
 #include "simulation/actor.h"
-#include "simulation/noise.h"
 #include "simulation/surface.h"
 
 namespace camber::simulation {
 namespace {
+
+using random::NoiseField;
 
 using std::numbers::pi;
 

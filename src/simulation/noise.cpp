@@ -1,46 +1,16 @@
 #include "simulation/noise.h"
 
-#include <cmath>
-#include <numbers>
-
+#include "camber/random/noise_field.h"
 #include "camber/simulation/scene.h"
 
 namespace camber::simulation {
 namespace {
-
-// The x with normal distribution function p, by Newton's method from a neighbour's answer.
-double quantile(double p, double start) {
-  double x = start;
-  for (int i = 0; i < 50; ++i) {
-    const double error = 0.5 * std::erfc(-x / std::numbers::sqrt2) - p;
-    const double step = error / (std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi));
-    x -= step;
-    if (std::abs(step) < 1e-12) break;
-  }
-  return x;
-}
-
-std::array<float, 4096> make_quantiles() {
-  std::array<float, 4096> table{};
-  double x = 0;
-  for (std::size_t i = 2048; i < 4096; ++i) {
-    x = quantile((static_cast<double>(i) + 0.5) / 4096, x);
-    table[i] = static_cast<float>(x);
-    table[4095 - i] = -table[i];
-  }
-  return table;
-}
 
 float smooth(float t) {
   return t * t * (3 - 2 * t);
 }
 
 }  // namespace
-
-const std::array<float, 4096>& NoiseField::quantiles() {
-  static const std::array<float, 4096> kTable = make_quantiles();
-  return kTable;
-}
 
 NoiseTile::NoiseTile(random::Stream stream) : value_(static_cast<std::size_t>(kSide) * kSide) {
   // Octaves of value noise whose grids divide the side, so that the tile repeats without a seam.
@@ -49,7 +19,7 @@ NoiseTile::NoiseTile(random::Stream stream) : value_(static_cast<std::size_t>(kS
     const float weight = grid == 16 ? 1.0F : 0.7F;
     total += weight;
     std::vector<float> node(static_cast<std::size_t>(grid) * grid);
-    for (float& value : node) value = NoiseField::uniform(stream.bits32());
+    for (float& value : node) value = random::NoiseField::uniform(stream.bits32());
     const int step = kSide / grid;
     for (int row = 0; row < kSide; ++row) {
       for (int column = 0; column < kSide; ++column) {
