@@ -49,6 +49,18 @@ Picture warped(const Picture& picture, const geometry::Matrix3& matrix) {
   return result;
 }
 
+bool is_mirror(const geometry::Matrix3& m, std::int64_t width) {
+  return m == geometry::Matrix3{-1, 0, static_cast<double>(width), 0, 1, 0, 0, 0, 1};
+}
+
+Picture mirrored(const Picture& picture) {
+  Picture result = picture;
+  for (std::int64_t row = 0; row < picture.height; ++row)
+    for (std::int64_t column = 0; column < picture.width; ++column)
+      std::copy_n(picture.row(row) + 3 * (picture.width - 1 - column), 3, result.row(row) + 3 * column);
+  return result;
+}
+
 geometry::Vector3 moved(const geometry::Matrix4& m, const geometry::Vector3& p, double homogeneous) {
   geometry::Vector3 result{};
   for (std::size_t i = 0; i < 3; ++i)
@@ -121,7 +133,8 @@ void augment(Frame& frame, const Augmentation& augmentation) {
     const geometry::Matrix3& a = augmentation.pictures[i];
     const geometry::Matrix4 pixels = {a[0], a[1], a[2], 0, a[3], a[4], a[5], 0, 0, 0, 1, 0, 0, 0, 0, 1};
     view.camera.lidar_to_image = geometry::multiply(geometry::multiply(pixels, view.camera.lidar_to_image), back);
-    if (!view.picture.pixels.empty() && a != geometry::kIdentity3) view.picture = warped(view.picture, a);
+    if (view.picture.pixels.empty() || a == geometry::kIdentity3) continue;
+    view.picture = is_mirror(a, view.picture.width) ? mirrored(view.picture) : warped(view.picture, a);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "data/fault_effects.h"
 #include "data/fault_occasion.h"
+#include "data/fixed_box.h"
 
 namespace camber::data {
 namespace {
@@ -115,8 +116,9 @@ std::vector<TrustLabel> trust_labels(const Delivery& delivery) {
   const Frame& frame = delivery.frame;
   std::vector<TrustLabel> labels;
   for (const FrameObject& object : frame.objects) {
-    const auto points = std::count_if(frame.points.begin(), frame.points.end(), [&object](const LidarPoint& p) {
-      return p.time_lag <= kKeySweepLag && object.box.contains({p.x, p.y, p.z});
+    const FixedBox box(object.box);
+    const auto points = std::count_if(frame.points.begin(), frame.points.end(), [&box](const LidarPoint& p) {
+      return p.time_lag <= kKeySweepLag && box.contains(p);
     });
     const double seen =
         frame.lidar_available ? std::min(1.0, std::log1p(static_cast<double>(points)) / std::log(21.0)) : 0;

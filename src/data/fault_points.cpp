@@ -3,14 +3,15 @@
 #include <numbers>
 
 #include "data/fault_effects.h"
+#include "data/fixed_box.h"
 
 namespace camber::data {
 namespace {
 
 using std::numbers::pi;
 
-bool inside(const geometry::Box& box, const LidarPoint& p) {
-  return box.contains({p.x, p.y, p.z});
+bool inside_any(const std::vector<FixedBox>& boxes, const LidarPoint& p) {
+  return std::any_of(boxes.begin(), boxes.end(), [&p](const FixedBox& box) { return box.contains(p); });
 }
 
 void keep_rings(std::vector<LidarPoint>& points, int step) {
@@ -30,21 +31,19 @@ void drop_points(std::vector<LidarPoint>& points, double share, random::Stream s
 
 void drop_objects(std::vector<LidarPoint>& points, std::span<const geometry::Box> objects, double share,
                   random::Stream stream) {
-  std::vector<geometry::Box> lost;
+  std::vector<FixedBox> lost;
   for (const geometry::Box& box : objects)
-    if (stream.chance(share)) lost.push_back(box);
-  std::erase_if(points, [&lost](const LidarPoint& p) {
-    return std::any_of(lost.begin(), lost.end(), [&p](const geometry::Box& box) { return inside(box, p); });
-  });
+    if (stream.chance(share)) lost.emplace_back(box);
+  std::erase_if(points, [&lost](const LidarPoint& p) { return inside_any(lost, p); });
 }
 
 void shift_objects(std::vector<LidarPoint>& points, std::span<const geometry::Box> objects, double metres,
                    random::Stream scene) {
   const double angle = scene.at("shift").uniform(-pi, pi);
   const auto dx = static_cast<float>(metres * std::cos(angle)), dy = static_cast<float>(metres * std::sin(angle));
+  const std::vector<FixedBox> boxes = FixedBox::of(objects);
   for (LidarPoint& p : points) {
-    if (std::none_of(objects.begin(), objects.end(), [&p](const geometry::Box& box) { return inside(box, p); }))
-      continue;
+    if (!inside_any(boxes, p)) continue;
     p.x += dx;
     p.y += dy;
   }

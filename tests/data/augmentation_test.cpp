@@ -115,6 +115,23 @@ TEST(Augmentation, PicturesMoveAsTheirMatrixSays) {
   }
 }
 
+TEST(Augmentation, AMirroredPictureIsExact) {
+  for (std::size_t i = 0; i < 6; ++i) {
+    const Frame before = load(1);
+    Frame after = before;
+    AugmentationOptions options = AugmentationOptions::none();
+    options.picture_flip = true;
+    const Augmentation change = draw_augmentation(options, before, random::Stream(i, "augment"));
+    augment(after, change);
+    for (std::size_t c = 0; c < before.cameras.size(); ++c) {
+      const Picture &a = before.cameras[c].picture, &b = after.cameras[c].picture;
+      const bool flipped = change.pictures[c][0] < 0;
+      for (std::int64_t x = 0; x < a.width; ++x)
+        EXPECT_EQ(a.row(17)[3 * x + 1], b.row(17)[3 * (flipped ? a.width - 1 - x : x) + 1]);
+    }
+  }
+}
+
 TEST(Augmentation, NoneChangesNothing) {
   const Frame before = load(3);
   Frame after = before;
