@@ -10,6 +10,7 @@ int main(int argument_count, char** arguments) {
     Program program("A bounded, learnable lean for the queries of a transformer.", CAMBER_VERSION);
     register_analyze(program.root());
     register_faults(program.root());
+    register_inspect(program.root());
     register_simulate(program.root());
     register_verify(program.root());
     return program.run(argument_count, arguments);
