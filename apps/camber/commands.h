@@ -5,6 +5,9 @@
 namespace camber::app {
 
 void register_analyze(Command& program);
+void register_faults(Command& program);
+void register_inspect(Command& program);
+void register_simulate(Command& program);
 void register_verify(Command& program);
 void register_metrics(Command& program);
 
