@@ -1,8 +1,20 @@
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
+#include <string_view>
 
 #include "apps/camber/commands.h"
+
+namespace {
+
+// LibTorch appends to its sentences where they were raised.
+void say(const std::exception& error) {
+  const std::string_view text = error.what();
+  const std::string_view sentence = text.substr(0, text.find("\nException raised from"));
+  std::fprintf(stderr, "camber: %.*s\n", static_cast<int>(sentence.size()), sentence.data());
+}
+
+}  // namespace
 
 int main(int argument_count, char** arguments) {
   using namespace camber::app;
@@ -16,10 +28,10 @@ int main(int argument_count, char** arguments) {
     register_metrics(program.root());
     return program.run(argument_count, arguments);
   } catch (const std::invalid_argument& error) {
-    std::fprintf(stderr, "camber: %s\n", error.what());
+    say(error);
     return kUsage;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "camber: %s\n", error.what());
+    say(error);
     return kFailure;
   }
 }
