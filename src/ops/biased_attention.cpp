@@ -131,6 +131,12 @@ void run_forward(const c10::OperatorHandle&, Stack* stack) {
   }
 }
 
+void run_report(const c10::OperatorHandle&, Stack* stack) {
+  const auto a = pop_arguments(*stack);
+  check_shapes(a);
+  stack->emplace_back(choose_implementation(a).sentence());
+}
+
 void run_backward(const c10::OperatorHandle&, Stack* stack) {
   auto b = pop_backward_arguments(*stack);
   const std::array<at::Tensor, kGradients> inputs = {
@@ -329,6 +335,10 @@ void register_operators() {}
 TORCH_LIBRARY_IMPL(camber, CompositeExplicitAutograd, m) {
   m.impl("biased_attention", torch::CppFunction::makeFromBoxedFunction<&run_forward>());
   m.impl("biased_attention_backward", torch::CppFunction::makeFromBoxedFunction<&run_backward>());
+}
+
+TORCH_LIBRARY_IMPL(camber, CompositeImplicitAutograd, m) {
+  m.impl("biased_attention_report", torch::CppFunction::makeFromBoxedFunction<&run_report>());
 }
 
 TORCH_LIBRARY_IMPL(camber, Meta, m) {

@@ -11,6 +11,8 @@ TORCH_LIBRARY(camber, m) {
   const std::string forward = "biased_attention(" + attention_arguments +
                               ") -> (Tensor output, Tensor logsumexp, Tensor row_statistics, Tensor segment_mass)";
   m.def(forward.c_str());
+  // Which implementation such a call runs, and why each better one cannot, as a sentence.
+  m.def(("biased_attention_report(" + attention_arguments + ") -> str").c_str());
   // needs: for query, key, value, window_value, segment_value, attn_mask; a gradient not asked for comes back empty.
   std::string required = attention_arguments;
   for (const std::string default_value : {"=None", "=0.0", "=0", "=False", "='auto'"})
