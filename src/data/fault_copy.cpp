@@ -15,6 +15,7 @@
 #include "camber/data/delivery.h"
 #include "camber/drawing/jpeg.h"
 #include "camber/storage/atomic_file.h"
+#include "camber/storage/file.h"
 #include "data/fault_effects.h"
 #include "data/fault_occasion.h"
 #include "data/json_scanner.h"
@@ -131,7 +132,8 @@ Picture& SampleCopier::picture_of(Index row) {
   if (!change.changed) {
     const Index source = change.same_as == kNone ? row : change.same_as;
     const fs::path path = dataset_.path_of(tables_.sample_data[source]);
-    change.picture = decode_jpeg(read_file(path), path.string());
+    const std::string bytes = storage::read_file(path);
+    change.picture = decode_jpeg({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, path.string());
     change.changed = true;
   }
   return change.picture;

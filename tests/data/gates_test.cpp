@@ -1,5 +1,6 @@
 #include "camber/data/gates.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 
 #include "camber/data/cue_separation.h"
