@@ -146,7 +146,7 @@ TEST(Loader, SaysWhatIsWrong) {
   plain.faults.share = 0;
   plain.shuffle = false;
   Loader loader(dataset, {0}, plain, 1, 2);
-  EXPECT_NE(message_of([&] { loader.next(); }).find("cannot open " + dataset.path_of(data).string()),
+  EXPECT_NE(message_of([&] { loader.next(); }).find(dataset.path_of(data).string() + " cannot be read: No such file"),
             std::string::npos);
 }
 

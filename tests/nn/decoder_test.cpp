@@ -31,9 +31,20 @@ SensorScene one_camera_scene() {
   return {.grid = geometry::BevGrid(-4, 4, -4, 4, 1), .cameras = {{camera}}};
 }
 
+// Points anywhere on the grid, half of them before the camera.
+torch::Tensor some_points() {
+  torch::manual_seed(5);
+  const auto points = torch::rand({1, kQueries, 3}, torch::kDouble) * 6 - 3;
+  const auto before_camera = points.slice(1, 0, kQueries / 2);
+  before_camera.select(2, 1).abs_().add_(0.9);
+  before_camera.select(2, 0).mul_(0.2);
+  before_camera.select(2, 2).zero_();
+  return points;
+}
+
 struct Setting {
   SensorScene scene = one_camera_scene();
-  torch::Tensor points = torch::rand({1, kQueries, 3}, torch::kDouble) * 6 - 3;
+  torch::Tensor points = some_points();
   QueryPlacement placement = place_queries(points, scene);
   DecoderInputs inputs{};
   TransformerDecoder decoder{
