@@ -9,6 +9,12 @@ if(CAMBER_SANITIZE)
   target_link_options(camber_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
+if(CAMBER_BUILD_FUZZERS)
+  # Coverage of all rooms guides libFuzzer; its main comes with -fsanitize=fuzzer where a program is linked.
+  target_compile_options(camber_flags INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(camber_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 find_program(CAMBER_CCACHE ccache)
 if(CAMBER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # The base directory makes a fresh clone hit the cache; the sloppiness is what precompiled headers need.

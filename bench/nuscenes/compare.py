@@ -21,7 +21,7 @@ class Run:
     def __init__(self, command, output=None):
         start = time.monotonic()
         with open(output or os.devnull, 'wb') as file:
-            process = subprocess.Popen(command, stdout=file)
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.DEVNULL)
             _, status, usage = os.wait4(process.pid, 0)
         self.seconds = time.monotonic() - start
         self.cpu = usage.ru_utime + usage.ru_stime

@@ -18,7 +18,7 @@ namespace camber::data {
 namespace {
 
 constexpr std::size_t kBlock = 64;
-constexpr std::size_t kBuffer = std::size_t{1} << 20;
+constexpr std::size_t kBuffer = std::size_t{1} << 18;
 
 bool is_space(char c) {
   return c == ' ' || c == '\n' || c == '\t' || c == '\r';
@@ -133,7 +133,8 @@ class BracketBalance {
 
 }  // namespace
 
-JsonScanner::JsonScanner(std::filesystem::path path) : path_(std::move(path)), buffer_(kBuffer) {
+JsonScanner::JsonScanner(std::filesystem::path path)
+    : path_(std::move(path)), buffer_(std::make_unique_for_overwrite<char[]>(kBuffer)) {
   file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   const auto fail = [this](const char* reason) {
     if (file_ >= 0) ::close(file_);
@@ -157,7 +158,7 @@ bool JsonScanner::refill() {
   consumed_ += filled_;
   cursor_ = filled_ = 0;
   for (;;) {
-    const ssize_t count = ::read(file_, buffer_.data(), buffer_.size());
+    const ssize_t count = ::read(file_, buffer_.get(), kBuffer);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) refuse(std::string("cannot be read: ") + std::strerror(errno));
     filled_ = static_cast<std::size_t>(count);
@@ -197,7 +198,7 @@ void JsonScanner::expect_end() {
 
 void JsonScanner::append_taken(std::string& text, std::size_t count) {
   if (text.size() + count > kLargestJsonValue) refuse("a single value must be smaller than 256 MB");
-  text.append(buffer_.data() + cursor_, count);
+  text.append(buffer_.get() + cursor_, count);
   cursor_ += count;
 }
 
@@ -219,7 +220,7 @@ void JsonScanner::append_nested(std::string& text) {
   BracketBalance balance;
   while (!balance.closed()) {
     if (cursor_ == filled_ && !refill()) refuse("ends in the middle of a value");
-    append_taken(text, balance.feed(buffer_.data() + cursor_, filled_ - cursor_));
+    append_taken(text, balance.feed(buffer_.get() + cursor_, filled_ - cursor_));
   }
 }
 

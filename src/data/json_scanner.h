@@ -1,9 +1,9 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace camber::data {
 
@@ -41,7 +41,7 @@ class JsonScanner {
 
   std::filesystem::path path_;
   int file_ = -1;
-  std::vector<char> buffer_;
+  std::unique_ptr<char[]> buffer_;
   std::size_t cursor_ = 0, filled_ = 0;
   std::uint64_t consumed_ = 0;  // bytes of the file before the buffer
 };

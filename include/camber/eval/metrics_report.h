@@ -50,6 +50,8 @@ std::string to_csv(const MetricsReport& report);
 /// The keys of the devkit's metrics_summary.json, then `configuration`, `split`, `counts`, `by_distance`, `by_points`
 /// and `bootstrap`. A figure that is not defined is a bare NaN, as the devkit writes it.
 std::string to_json(const MetricsReport& report);
+/// Precision over recall, one chart a distance, one line a class.
+std::string curves_to_svg(const MetricsReport& report);
 /// The curves in the format of the devkit's metrics_details.json.
 std::string details_to_json(const MetricsReport& report);
 
