@@ -16,6 +16,8 @@
 namespace camber::app {
 namespace {
 
+constexpr int kJpegQuality = 75;
+
 struct InspectArguments {
   std::string data{}, version = "v1.0-simulated", split{}, picture{}, sheet{}, faults = "none";
   std::int64_t frame = 0, severity = 3;
@@ -40,7 +42,7 @@ void write_picture(const std::string& path, const drawing::Canvas& canvas) {
   if (path.ends_with(".png")) return storage::write_file(path, drawing::encode_png(canvas));
   if (!path.ends_with(".jpg"))
     throw std::invalid_argument(fmt::format("[inspect] a picture must end in .png or .jpg, got {}", path));
-  const auto bytes = drawing::encode_jpeg(canvas.pixels().data(), canvas.width(), canvas.height(), 82);
+  const auto bytes = drawing::encode_jpeg(canvas.pixels().data(), canvas.width(), canvas.height(), kJpegQuality);
   storage::write_file(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 

@@ -78,6 +78,7 @@ class Renderer {
   void find_casters();
   std::int64_t draw_actor(std::int16_t index);
   bool bounds(const PlacedActor& placed, Rectangle& rectangle) const;
+  Color pixel_color(std::int64_t u, std::int64_t v) const;
   Color color_of(const Sample& sample, Vector direction) const;
   Color actor_color(const Sample& sample, Vector direction) const;
   float sunlight(Vector place) const;
@@ -195,7 +196,7 @@ Color Renderer::color_of(const Sample& sample, Vector direction) const {
     const Vector place = depth * direction;
     const float along = along_ + road_cosine_ * place.x + road_sine_ * place.y;
     const float across = across_ + road_cosine_ * place.y - road_sine_ * place.x;
-    const float footprint = depth * depth / (static_cast<float>(origin_[2]) * focal_ * static_cast<float>(side_));
+    const float footprint = depth * depth / (static_cast<float>(origin_[2]) * focal_);
     color = ground_color(scene_, along, across, footprint);
     if (!scene_.night) light *= 0.65F + 0.35F * sunlight(place);
   } else {
@@ -205,28 +206,43 @@ Color Renderer::color_of(const Sample& sample, Vector direction) const {
   return color;
 }
 
+// The mean of a pixel's rays; where only ground and sky are met, which change slowly, one ray in the middle stands for
+// all of them.
+Color Renderer::pixel_color(std::int64_t u, std::int64_t v) const {
+  const auto sample = [&](std::int64_t i, std::int64_t j) -> const Sample& {
+    return samples_[static_cast<std::size_t>((v * side_ + j) * columns_ + u * side_ + i)];
+  };
+  bool background = true;
+  for (std::int64_t j = 0; j < side_; ++j)
+    for (std::int64_t i = 0; i < side_; ++i) background = background && sample(i, j).actor < 0;
+  const auto middle = 0.5F * static_cast<float>(side_ - 1);
+  const auto left = static_cast<float>(u * side_), top = static_cast<float>(v * side_);
+  if (background) return color_of(sample(0, 0), rays_.at(left + middle, top + middle));
+  Color sum{};
+  const float weight = 1.0F / static_cast<float>(side_ * side_);
+  for (std::int64_t j = 0; j < side_; ++j) {
+    for (std::int64_t i = 0; i < side_; ++i) {
+      const Color color = color_of(sample(i, j), rays_.at(left + static_cast<float>(i), top + static_cast<float>(j)));
+      for (std::size_t k = 0; k < 3; ++k) sum[k] += weight * color[k];
+    }
+  }
+  return sum;
+}
+
 void Renderer::shade(View& view, double noise_level, const random::Stream& stream) const {
   const NoiseField noise(stream.at("noise"));
   Picture& picture = view.picture;
-  picture = {camera_.width, camera_.height,
-             std::vector<std::uint8_t>(static_cast<std::size_t>(camera_.width * camera_.height * 3))};
-  view.actor.resize(static_cast<std::size_t>(camera_.width * camera_.height));
-  const float weight = 1.0F / static_cast<float>(side_ * side_);
+  const auto pixels = static_cast<std::size_t>(camera_.width * camera_.height);
+  picture = {camera_.width, camera_.height, std::vector<std::uint8_t>(3 * pixels)};
+  view.actor.resize(pixels);
   const auto grain = static_cast<float>(noise_level);
   for (std::int64_t v = 0; v < camera_.height; ++v) {
     for (std::int64_t u = 0; u < camera_.width; ++u) {
-      Color sum{};
-      for (std::int64_t row = v * side_; row < (v + 1) * side_; ++row) {
-        for (std::int64_t column = u * side_; column < (u + 1) * side_; ++column) {
-          const Sample& sample = samples_[static_cast<std::size_t>(row * columns_ + column)];
-          const Color color = color_of(sample, rays_.at(static_cast<float>(column), static_cast<float>(row)));
-          for (std::size_t i = 0; i < 3; ++i) sum[i] += color[i];
-        }
-      }
+      const Color color = pixel_color(u, v);
       const auto pixel = static_cast<std::size_t>(v * camera_.width + u);
       const auto words = noise.words(static_cast<std::uint32_t>(pixel));
       for (std::size_t i = 0; i < 3; ++i) {
-        const float value = weight * sum[i] + grain * NoiseField::normal(words[i]);
+        const float value = color[i] + grain * NoiseField::normal(words[i]);
         picture.rgb[3 * pixel + i] = static_cast<std::uint8_t>(std::clamp(255 * value + 0.5F, 0.0F, 255.0F));
       }
       view.actor[pixel] =
