@@ -21,6 +21,7 @@ int main(int argument_count, char** arguments) {
   try {
     Program program("A bounded, learnable lean for the queries of a transformer.", CAMBER_VERSION);
     register_analyze(program.root());
+    register_bench(program.root());
     register_faults(program.root());
     register_inspect(program.root());
     register_simulate(program.root());
