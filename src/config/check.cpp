@@ -252,6 +252,8 @@ void detail::validate_at(const Value& value, const std::string& path, void (*val
   try {
     validate(options);
   } catch (const std::invalid_argument& error) {
+    // Nothing of it was read from a file or an override: there is no place to name.
+    if (value.source.kind == Source::Kind::kDefaults && path.empty()) throw;
     throw std::invalid_argument(
         fmt::format("[config] {}: {}{}{}", value.source.text(), path, path.empty() ? "" : ": ", error.what()));
   }

@@ -63,7 +63,7 @@ TEST_P(Fuzz, EndsInAnAnswerOrASentence) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Fuzz, testing::Range(std::size_t{0}, std::size_t{5}),
-                         [](const auto& info) { return std::string(fuzz_targets()[info.param].name); });
+                         [](const auto& target) { return std::string(fuzz_targets()[target.param].name); });
 
 }  // namespace
 }  // namespace camber::tests
