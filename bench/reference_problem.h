@@ -14,8 +14,9 @@ struct ReferenceSizes {
   std::int64_t keys() const { return grid * grid + cameras * map_rows * map_columns; }
 };
 
-/// Arrays of the reference problem in the layout of a multi-head layer ([B, rows, H * D]): q, k, v, windows of 5 x 5 cells
-/// in the grid and 15 x 15 in one or two cameras a query, segments (the grid and each camera), a dense float mask.
+/// Arrays of the reference problem in the layout of a multi-head layer ([B, rows, H * D]): q, k, v, windows of 5 x 5
+/// cells in the grid and 15 x 15 in one or two cameras a query, segments (the grid and each camera), a dense float
+/// mask.
 struct ReferenceProblem {
   explicit ReferenceProblem(const ReferenceSizes& sizes);
 

@@ -24,8 +24,7 @@ void for_missing_keys(const KeyPlan& plan, std::int64_t keys, const Visit& visit
 
 // Gradients that no task writes: rows of k and v that nobody sees, their columns of the mask, sums that start at 0.
 void clear_gradients(const AttentionProblem& p, const KeyPlans& plans, const Gradients& wanted) {
-  if (wanted.window_value != nullptr)
-    std::fill_n(wanted.window_value, p.windows.heads * p.windows.entries, 0.0f);
+  if (wanted.window_value != nullptr) std::fill_n(wanted.window_value, p.windows.heads * p.windows.entries, 0.0f);
   if (wanted.segment_value != nullptr)
     std::fill_n(wanted.segment_value, p.batches * p.segments.heads * p.queries * p.segments.count, 0.0f);
   const KeyPlan nothing{};
@@ -142,7 +141,8 @@ void backward(const AttentionProblem& problem, const BackwardInput& input, const
     arrays.lay_out(job, kernels.lanes);
     run_tasks(problem.parallel, wave.batches * wave.heads, 0,
               [&](std::int64_t index, std::byte*) { kernels.backward_prepare(job, index); });
-    run_tasks(problem.parallel, job.ranges * wave.batches * (wave.heads / job.group_heads), kernels.backward_scratch(job),
+    run_tasks(problem.parallel, job.ranges * wave.batches * (wave.heads / job.group_heads),
+              kernels.backward_scratch(job),
               [&](std::int64_t index, std::byte* scratch) { kernels.backward_task(job, index, scratch); });
     run_tasks(problem.parallel, wave.batches * wave.heads, 0,
               [&](std::int64_t index, std::byte*) { kernels.backward_finish(job, index); });

@@ -43,7 +43,8 @@ inline void prepare_rows(const BackwardJob& job, std::int64_t in_wave) {
       const float* output = row_of<float>(job.input.output, batch, head, query);
       Vec sum = zero();
       for (int d = 0; d < sizes.value_width; d += kLanes)
-        sum = fma(load_first(go_rows[i] + d, sizes.value_width - d), load_first(output + d, sizes.value_width - d), sum);
+        sum =
+            fma(load_first(go_rows[i] + d, sizes.value_width - d), load_first(output + d, sizes.value_width - d), sum);
       delta[first + i] = sum_of(sum) - (job.input.grad_logsumexp == nullptr ? 0.0f : job.input.grad_logsumexp[at]);
       const float logsumexp = job.input.logsumexp[at];
       if (logsumexp != kNegativeInfinity) logsumexp2[first + i] = logsumexp * kLog2E;
@@ -83,23 +84,25 @@ inline void backward_tile(BackwardTask& task, const BackwardTile& tile, const Ke
   const BackwardSizes& sizes = task.sizes;
   BackwardScratch& s = task.scratch;
   const std::int64_t base = tile.in_wave * job.padded_rows + tile.first_row;
-  float* partial = job.partial_query + (task.range * job.wave.batches * job.wave.heads * job.padded_rows + base) * sizes.key_stride;
+  float* partial =
+      job.partial_query + (task.range * job.wave.batches * job.wave.heads * job.padded_rows + base) * sizes.key_stride;
   for (int row = 0; row < tile.rows; row += kTileRows) {
     const int rows = tile.rows - row < kTileRows ? tile.rows - row : kTileRows;
     with_tile_rows(rows, [&]<int M>() {
       tile_rows<M>(task, tile, block, row, rows);
       if (task.wanted.q.data != nullptr)
         add_product<FloatNumbers, kBackwardKeys, 1, M>(s.slopes + row * kBackwardKeys, tile.head_block.key_panels,
-                                                       block.length, partial + row * sizes.key_stride, sizes.key_stride);
+                                                       block.length, partial + row * sizes.key_stride,
+                                                       sizes.key_stride);
     });
   }
   add_bias_gradients(task, tile, block);
   for (int key = 0; key < block.length; key += kTileRows)
     with_tile_rows(block.length - key, [&]<int M>() {
       if (task.wanted.v.data != nullptr)
-        add_product<FloatNumbers, 1, kBackwardKeys, M>(s.weights + key, job.output_panels + base * sizes.value_stride,
-                                                       tile.rows, tile.head_block.grad_values + key * sizes.value_stride,
-                                                       sizes.value_stride);
+        add_product<FloatNumbers, 1, kBackwardKeys, M>(
+            s.weights + key, job.output_panels + base * sizes.value_stride, tile.rows,
+            tile.head_block.grad_values + key * sizes.value_stride, sizes.value_stride);
       if (task.wanted.k.data != nullptr)
         add_product<FloatNumbers, 1, kBackwardKeys, M>(s.slopes + key, job.query_panels + base * sizes.key_stride,
                                                        tile.rows, tile.head_block.grad_keys + key * sizes.key_stride,
@@ -168,7 +171,7 @@ inline void find_first_entries(BackwardTask& task) {
       else
         high = middle;
     }
-    task.scratch.first_entries[i] = {low, offsets[1]};
+    task.scratch.first_entries[i] = window_cursor(windows.key_index, low, offsets[1]);
   }
 }
 
@@ -216,7 +219,8 @@ inline void run_backward(const BackwardJob& job, std::int64_t index, std::byte* 
   if (wanted.segment_value != nullptr) {
     const std::int64_t heads = p.segments.heads, at = (range * wave.batches + batch - wave.batch) * heads;
     const std::int64_t own = heads == 1 ? 0 : first_head;
-    zero_floats(job.partial_segment + (at + own) * job.padded_rows, (heads == 1 ? 1 : job.group_heads) * job.padded_rows);
+    zero_floats(job.partial_segment + (at + own) * job.padded_rows,
+                (heads == 1 ? 1 : job.group_heads) * job.padded_rows);
   }
   if (job.interleave_heads) return all_heads_of_pass(task, first_head, job.group_heads);
   for (std::int64_t h = 0; h < job.group_heads; ++h) all_heads_of_pass(task, first_head + h, 1);

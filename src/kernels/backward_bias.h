@@ -8,7 +8,8 @@ namespace {
 inline void add_window_gradient(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
   const WindowBias& windows = task.problem.windows;
   const bool wanted = task.wanted.window_value != nullptr;
-  float* gradient = wanted ? task.wanted.window_value + (windows.heads == 1 ? 0 : tile.head) * windows.entries : nullptr;
+  float* gradient =
+      wanted ? task.wanted.window_value + (windows.heads == 1 ? 0 : tile.head) * windows.entries : nullptr;
   for (int i = 0; i < tile.rows; ++i) {
     WindowCursor cursor = task.scratch.cursors[tile.first_row + i];
     for_window_runs(windows.key_index, cursor, task.plan, block, [&](int position, std::int64_t entry, int count) {

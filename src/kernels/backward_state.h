@@ -18,9 +18,9 @@ struct HeadBlock {
 };
 
 struct BackwardScratch {
-  float* weights;  // [kBackwardRows][kBackwardKeys], p, then p after dropout
-  float* slopes;   // the same of dz
-  HeadBlock* blocks;  // [heads of a group]
+  float* weights;               // [kBackwardRows][kBackwardKeys], p, then p after dropout
+  float* slopes;                // the same of dz
+  HeadBlock* blocks;            // [heads of a group]
   WindowCursor* first_entries;  // [wave rows], at the range's first key
   WindowCursor* cursors;        // [wave rows], at the current block
   const float** key_rows;       // [kBackwardKeys]
@@ -53,11 +53,10 @@ inline BackwardScratch lay_out_backward(Arena& arena, const BackwardJob& job) {
   s.factors = arena.take<float>(kBackwardKeys + kLanes);
   s.words = arena.take<std::uint32_t>(kForwardKeys + 64);
   for (std::int64_t h = 0; h < (job.interleave_heads ? job.group_heads : 1); ++h) {
-    const HeadBlock block{arena.take<float>(kBackwardKeys * sizes.key_width),
-                          arena.take<float>(kBackwardKeys * sizes.value_width),
-                          arena.take<float>(kBackwardKeys * sizes.key_stride),
-                          arena.take<float>(kBackwardKeys * sizes.key_stride),
-                          arena.take<float>(kBackwardKeys * sizes.value_stride)};
+    const HeadBlock block{
+        arena.take<float>(kBackwardKeys * sizes.key_width), arena.take<float>(kBackwardKeys * sizes.value_width),
+        arena.take<float>(kBackwardKeys * sizes.key_stride), arena.take<float>(kBackwardKeys * sizes.key_stride),
+        arena.take<float>(kBackwardKeys * sizes.value_stride)};
     if (arena.base != nullptr) s.blocks[h] = block;
   }
   return s;
@@ -77,14 +76,16 @@ struct BackwardTask {
 
 // One tile of queries of one head against the current block: rows first_row .. first_row + rows of the wave.
 struct BackwardTile {
-  std::int64_t head;      // of the problem
-  std::int64_t in_wave;   // (batch, head) in the wave's arrays
+  std::int64_t head;     // of the problem
+  std::int64_t in_wave;  // (batch, head) in the wave's arrays
   const HeadBlock& head_block;
-  int first_row, rows;    // at most kBackwardRows, first_row a multiple of it
-  bool last_head;         // no other head of the group follows on these rows and this block
+  int first_row, rows;  // at most kBackwardRows, first_row a multiple of it
+  bool last_head;       // no other head of the group follows on these rows and this block
 };
 
-inline std::int64_t query_of(const BackwardTask& task, int wave_row) { return task.job.wave.query + wave_row; }
+inline std::int64_t query_of(const BackwardTask& task, int wave_row) {
+  return task.job.wave.query + wave_row;
+}
 
 inline const float* row_terms(const BackwardTask& task, const BackwardTile& tile) {
   return task.job.row_terms + tile.in_wave * 2 * task.job.padded_rows + tile.first_row;

@@ -23,13 +23,17 @@ inline SlopeBias lay_windows(BackwardTask& task, const BackwardTile& tile, const
   const int segment = block.span_count == 1 ? task.plan.spans[block.first_span].segment : -1;
   for (int i = 0; i < M; ++i) {
     const float* values =
-        i < rows ? segment_values(task.problem, task.batch, tile.head, query_of(task, tile.first_row + row + i)) : nullptr;
+        i < rows ? segment_values(task.problem, task.batch, tile.head, query_of(task, tile.first_row + row + i))
+                 : nullptr;
     const float shift = segment >= 0 && values != nullptr ? values[segment] * kLog2E : 0.0f;
     bias.floor[i] = logsumexp2[i] - shift;
   }
   if (task.problem.windows.row_offsets == nullptr) return bias;
   float* weights = task.scratch.weights + row * kBackwardKeys;
   const float* values = window_values(task.problem.windows, tile.head);
+  const WindowCursor* cursors = task.scratch.cursors + tile.first_row + row;
+  const std::int64_t left = task.job.wave.queries - tile.first_row - row - M;
+  prefetch_entries(task.problem.windows.key_index, values, cursors + M, static_cast<int>(left < M ? left : M), block);
   const auto touch = [&](int panel) {
     if ((bias.touched >> panel & 1u) != 0) return;
     bias.touched |= 1u << panel;
@@ -37,7 +41,7 @@ inline SlopeBias lay_windows(BackwardTask& task, const BackwardTile& tile, const
       for (int n = 0; n < 2; ++n) store(weights + i * kBackwardKeys + panel * kPanel + n * kLanes, zero());
   };
   for (int i = 0; i < rows; ++i) {
-    WindowCursor cursor = task.scratch.cursors[tile.first_row + row + i];
+    WindowCursor cursor = cursors[i];
     for_window_runs(task.problem.windows.key_index, cursor, task.plan, block,
                     [&](int position, std::int64_t entry, int count) {
                       touch(position / kPanel);
@@ -50,10 +54,10 @@ inline SlopeBias lay_windows(BackwardTask& task, const BackwardTile& tile, const
 }
 
 // 2a. Direct: weights 2^(z - logsumexp2) of panels first .. end, all with or all without window values.
-template <TileBias kBias, int M>
+template <bool kWindowed, int M>
 __attribute__((noinline)) void weight_panels(const float* query, const float* keys, int steps, const float* logsumexp2,
                                              float* weights, int first, int end) {
-  constexpr int kGroup = M % 3 == 0 ? 3 : 1;
+  constexpr int kGroup = 1;
   for (int panel = first; panel < end; ++panel) {
     Sums<M, 2> sums;
     clear(sums);
@@ -64,7 +68,7 @@ __attribute__((noinline)) void weight_panels(const float* query, const float* ke
 #pragma GCC unroll 16
       for (int j = 0; j < 2 * kGroup; ++j) {
         Vec z = sums.at[i + j / 2][j % 2];
-        if constexpr (kBias == TileBias::entries)
+        if constexpr (kWindowed)
           z = add(z, load(weights + (i + j / 2) * kBackwardKeys + panel * kPanel + j % 2 * kLanes));
         weight[j] = max(broadcast(kSmallestExponent), sub(z, broadcast(logsumexp2[i + j / 2])));
         shift[j] = broadcast(kRoundingShift);
@@ -107,8 +111,8 @@ __attribute__((noinline)) void product_panels(const float* left, const float* ri
 }
 
 // The scores of a row, with masks and segments, to its weights.
-inline void general_weights(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block, int row, float logsumexp2,
-                            float* scores) {
+inline void general_weights(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block, int row,
+                            float logsumexp2, float* scores) {
   const std::int64_t query = query_of(task, tile.first_row + row);
   const HeadMasks masks = masks_of(task.problem, task.batch, tile.head);
   if (block.span_count > 1)
@@ -133,7 +137,8 @@ inline void general_slopes(BackwardTask& task, const BackwardTile& tile, const K
     const DropoutRow at{dropout.seed, static_cast<std::uint32_t>(task.batch), static_cast<std::uint32_t>(tile.head),
                         static_cast<std::uint32_t>(query_of(task, tile.first_row + row))};
     dropout_factors(at, static_cast<std::uint32_t>(dropout.probability * 4294967296.0),
-                    static_cast<float>(1.0 / (1.0 - dropout.probability)), task.plan, block, task.scratch.words, factors);
+                    static_cast<float>(1.0 / (1.0 - dropout.probability)), task.plan, block, task.scratch.words,
+                    factors);
     for (int j = block.length; j < width; ++j) factors[j] = 0;
   }
   for (int j = 0; j < width; j += kLanes) {
@@ -169,8 +174,9 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
     for (int begin = 0, end; begin < panels; begin = end) {
       end = begin + 1;
       while (end < panels && touched(end) == touched(begin)) ++end;
-      (touched(begin) ? weight_panels<TileBias::entries, M> : weight_panels<TileBias::none, M>)(
-          query, tile.head_block.keys, task.sizes.key_width, bias.floor, weights, begin, end);
+      (touched(begin) ? weight_panels<true, M> : weight_panels<false, M>)(query, tile.head_block.keys,
+                                                                          task.sizes.key_width, bias.floor, weights,
+                                                                          begin, end);
     }
     if (task.slopes_wanted)
       slope_panels<M>(output, tile.head_block.values, task.sizes.value_width, delta, weights, slopes, panels);

@@ -10,29 +10,56 @@ namespace {
 
 inline constexpr float kNegativeInfinity = -__builtin_inff();
 
-// One row's window entries first .. end, and where the next block's entries begin.
+inline constexpr std::int32_t kNoKey = 0x7FFFFFFF;
+
+// Where a row's window entries go on: entries next .. end, the first of them on `key` (kNoKey behind the last). The key
+// is kept here so that a row without entries in a block costs no look at the entries.
 struct WindowCursor {
   std::int64_t next, end;
+  std::int64_t key;
 };
 
-// Calls visit(position, entry, count) for every stretch of at most kLanes neighbouring entries that fall on neighbouring
-// positions of the block, and moves the cursor behind the block. Entries on keys that were left out are skipped.
+inline WindowCursor window_cursor(const std::int32_t* keys, std::int64_t next, std::int64_t end) {
+  return {next, end, next < end ? keys[next] : kNoKey};
+}
+
+// Calls visit(position, entry, count) for every stretch of at most kLanes neighbouring entries that fall on
+// neighbouring positions of the block, and moves the cursor behind the block. Entries on keys that were left out are
+// skipped.
 template <class Visit>
-inline void for_window_runs(const std::int32_t* keys, WindowCursor& cursor, const KeyPlan& plan, const KeyBlock& block,
-                            const Visit& visit) {
+inline __attribute__((always_inline)) void for_window_runs(const std::int32_t* keys, WindowCursor& cursor,
+                                                           const KeyPlan& plan, const KeyBlock& block,
+                                                           const Visit& visit) {
   const KeyRun* run = plan.runs + block.first_run;
-  while (cursor.next < cursor.end && keys[cursor.next] < block.end_key) {
-    const std::int64_t key = keys[cursor.next];
-    while (run->key + run->count <= key) ++run;
-    if (key < run->key) {
-      ++cursor.next;
+  while (cursor.key < block.end_key) {
+    while (run->key + run->count <= cursor.key) ++run;
+    if (cursor.key < run->key) {
+      cursor = window_cursor(keys, cursor.next + 1, cursor.end);
       continue;
     }
-    const std::int64_t in_row = cursor.end - cursor.next, in_run = run->key + run->count - key;
+    const std::int64_t in_row = cursor.end - cursor.next, in_run = run->key + run->count - cursor.key;
     const std::int64_t limit = in_row < in_run ? in_row : in_run;
     const int count = consecutive_keys(keys + cursor.next, limit < kLanes ? static_cast<int>(limit) : kLanes);
-    visit(run->position + static_cast<int>(key - run->key), cursor.next, count);
-    cursor.next += count;
+    visit(run->position + static_cast<int>(cursor.key - run->key), cursor.next, count);
+    cursor = window_cursor(keys, cursor.next + count, cursor.end);
+  }
+}
+
+inline std::int64_t first_key(const WindowCursor* cursors, int count) {
+  std::int64_t first = kNoKey;
+  for (int i = 0; i < count; ++i) first = cursors[i].key < first ? cursors[i].key : first;
+  return first;
+}
+
+// Asks for the entries that some rows have in the block, while other rows are worked on.
+inline void prefetch_entries(const std::int32_t* keys, const float* values, const WindowCursor* cursors, int count,
+                             const KeyBlock& block) {
+  for (int i = 0; i < count; ++i) {
+    if (cursors[i].key >= block.end_key) continue;
+    for (int line = 0; line < 6; ++line) {  // as many entries as a block of a wide window holds
+      __builtin_prefetch(keys + cursors[i].next + 16 * line);
+      __builtin_prefetch(values + cursors[i].next + 16 * line);
+    }
   }
 }
 
@@ -104,8 +131,7 @@ inline const float* segment_values(const AttentionProblem& problem, std::int64_t
                                    std::int64_t query) {
   const SegmentBias& segments = problem.segments;
   if (segments.offsets == nullptr || segments.value == nullptr) return nullptr;
-  const std::int64_t row =
-      (batch * segments.heads + (segments.heads == 1 ? 0 : head)) * problem.queries + query;
+  const std::int64_t row = (batch * segments.heads + (segments.heads == 1 ? 0 : head)) * problem.queries + query;
   return segments.value + row * segments.count;
 }
 

@@ -17,7 +17,8 @@ const char* unsupported_reason(const AttentionProblem& problem) {
 const KernelTable& kernels_for(const AttentionProblem& problem, Isa isa) {
   if (const char* reason = unsupported_reason(problem)) throw std::invalid_argument(reason);
   if (!isa_supported(isa))
-    throw std::invalid_argument(std::string("[biased_attention] isa must be supported by this CPU, got ") + isa_name(isa));
+    throw std::invalid_argument(std::string("[biased_attention] isa must be supported by this CPU, got ") +
+                                isa_name(isa));
   switch (isa) {
     case Isa::avx2:
       return avx2_kernels();

@@ -3,8 +3,8 @@
 
 #include "kernels/bias.h"
 
-// The words of random::attention_dropout_word, many at a time: Philox 4x32-10 with counter (key / 4, query, head, batch).
-// Written out here because an inline function of a shared header must not be compiled for one instruction set.
+// The words of random::attention_dropout_word, many at a time: Philox 4x32-10 with counter (key / 4, query, head,
+// batch). Written out here because an inline function of a shared header must not be compiled for one instruction set.
 namespace camber::kernels {
 namespace {
 

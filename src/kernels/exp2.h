@@ -3,10 +3,10 @@
 
 // 2^x within 2 ulp, and the weights 2^(z - reference) of the softmax.
 //
-// x = n + f with n = round(x) and |f| <= 1/2; 2^x = (2 p(f)) * 2^(n-1), p a minimax polynomial of degree 5 with p(0) = 1.
-// Adding 1.5 * 2^23 + 126 - reference to x leaves the exponent field of 2^(n-1-reference) in the low bits of the sum:
-// an integer reference costs nothing and loses nothing. Results below 2^-125.5 are 0, so that no weight is subnormal
-// and a key at -inf weighs exactly 0. NaN stays NaN.
+// x = n + f with n = round(x) and |f| <= 1/2; 2^x = (2 p(f)) * 2^(n-1), p a minimax polynomial of degree 5 with p(0)
+// = 1. Adding 1.5 * 2^23 + 126 - reference to x leaves the exponent field of 2^(n-1-reference) in the low bits of the
+// sum: an integer reference costs nothing and loses nothing. Results below 2^-125.5 are 0, so that no weight is
+// subnormal and a key at -inf weighs exactly 0. NaN stays NaN.
 namespace camber::kernels {
 namespace {
 
@@ -14,8 +14,8 @@ inline constexpr float kRoundingShift = 12582912.0f + 126.0f;
 inline constexpr float kSmallestExponent = -126.0f;
 inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
 
-// 2^(score - r) for N vectors of scores, each at least kSmallestExponent + r; shift = kRoundingShift - r, r an integer with
-// |r| < 2^21. Step by step over all N, because one weight alone is a chain of ten dependent operations.
+// 2^(score - r) for N vectors of scores, each at least kSmallestExponent + r; shift = kRoundingShift - r, r an integer
+// with |r| < 2^21. Step by step over all N, because one weight alone is a chain of ten dependent operations.
 template <int N>
 inline __attribute__((always_inline)) void to_weights(Vec (&score)[N], const Vec (&shift)[N]) {
   Vec power[N], p[N];
@@ -24,8 +24,7 @@ inline __attribute__((always_inline)) void to_weights(Vec (&score)[N], const Vec
 #pragma GCC unroll 16
   for (int i = 0; i < N; ++i) score[i] = sub(score[i], round_to_integer(score[i]));
   // Fitted for the smallest distance in units in the last place (1.06 before rounding).
-  constexpr float kTwice[6] = {2.0f,           0x1.62e424p0f,  0x1.ebf9b6p-2f,
-                               0x1.c6babap-4f, 0x1.3cec46p-6f, 0x1.5aac76p-9f};
+  constexpr float kTwice[6] = {2.0f, 0x1.62e424p0f, 0x1.ebf9b6p-2f, 0x1.c6babap-4f, 0x1.3cec46p-6f, 0x1.5aac76p-9f};
 #pragma GCC unroll 16
   for (int i = 0; i < N; ++i) p[i] = fma(broadcast(kTwice[5]), score[i], broadcast(kTwice[4]));
 #pragma GCC unroll 4

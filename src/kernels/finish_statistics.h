@@ -8,7 +8,9 @@ namespace {
 // A finite bias beyond this (in natural units) could push every weight without bias below the smallest float.
 inline constexpr float kStrongBias = 40.0f;
 
-inline float absolute_of(float x) { return x < 0 ? -x : x; }
+inline float absolute_of(float x) {
+  return x < 0 ? -x : x;
+}
 
 // Whether the plain attention p0 needs a pass of its own, because it cannot be had from the biased weights.
 template <class Numbers>
@@ -79,7 +81,8 @@ inline Vec finite_bias(const float* values, int count, float segment_value) {
 template <class Numbers>
 inline void derive_plain(ForwardTask<Numbers>& task, int row) {
   ForwardScratch<Numbers>& s = task.scratch;
-  const std::int64_t segments = segment_count(task.problem), base = task.job.side_entries > 0 ? task.entry_offsets()[0] : 0;
+  const std::int64_t segments = segment_count(task.problem),
+                     base = task.job.side_entries > 0 ? task.entry_offsets()[0] : 0;
   const float* values = task.segments_of(row);
   float* shares = s.plain_segments + row * segments;
   Vec total = zero();

@@ -1,7 +1,6 @@
-#include "kernels/attention.h"
-
 #include <algorithm>
 
+#include "kernels/attention.h"
 #include "kernels/dispatch.h"
 #include "kernels/key_plan.h"
 #include "kernels/slots.h"
@@ -21,7 +20,8 @@ std::int64_t forward_rows(const AttentionProblem& p, int tile_rows) {
   constexpr std::int64_t kCachedFloats = 65536, kTasksOfSlot = 4;
   const std::int64_t slots = p.parallel.run == nullptr ? 1 : std::max<std::int64_t>(1, p.parallel.slots);
   const std::int64_t cached = std::clamp<std::int64_t>(kCachedFloats / (p.key_width + p.value_width), 96, 1024);
-  const std::int64_t pieces = std::max(ceil_divide(p.queries, cached), ceil_divide(kTasksOfSlot * slots, p.batches * p.heads));
+  const std::int64_t pieces =
+      std::max(ceil_divide(p.queries, cached), ceil_divide(kTasksOfSlot * slots, p.batches * p.heads));
   return ceil_divide(ceil_divide(p.queries, pieces), tile_rows) * tile_rows;
 }
 
@@ -38,7 +38,9 @@ std::int64_t largest_task_entries(const AttentionProblem& p, std::int64_t task_r
 
 }  // namespace
 
-void forward(const AttentionProblem& problem, const ForwardResult& result) { forward(problem, result, chosen_isa()); }
+void forward(const AttentionProblem& problem, const ForwardResult& result) {
+  forward(problem, result, chosen_isa());
+}
 
 void forward(const AttentionProblem& problem, const ForwardResult& result, Isa isa) {
   const KernelTable& kernels = kernels_for(problem, isa);

@@ -46,8 +46,14 @@ inline void start_rows(ForwardTask<Numbers>& task) {
   zero_out(s.outputs, std::int64_t{rows} * task.value_stride);
   zero_out(s.sums, std::int64_t{rows} * kLanes);
   for (int i = 0; i < rows; ++i) s.reference[i] = i < task.rows ? kNegativeInfinity : 0.0f;
-  if (task.window_value != nullptr)
-    for (int i = 0; i < task.rows; ++i) s.cursors[i] = {task.entry_offsets()[i], task.entry_offsets()[i + 1]};
+  if (task.window_value != nullptr) {
+    for (int i = 0; i < rows; ++i) {
+      const std::int64_t* at = task.entry_offsets() + (i < task.rows ? i : task.rows);
+      s.cursors[i] = window_cursor(task.problem.windows.key_index, at[0], i < task.rows ? at[1] : at[0]);
+    }
+    for (int i = 0; i < rows; i += kTileRows) s.next_keys[i / kTileRows] = first_key(s.cursors + i, kTileRows);
+    s.next_keys[rows / kTileRows] = kNoKey;
+  }
   if (!task.job.statistics) return;
   zero_out(s.moments, std::int64_t{rows} * kLanes);
   zero_out(s.squares, std::int64_t{rows} * kLanes);
@@ -77,7 +83,8 @@ inline void find_rows(const ForwardTask<Numbers>& task, const KeyBlock& block, c
 template <class T, class Numbers>
 inline void pack_block(ForwardTask<Numbers>& task, const KeyBlock& block, const void** keys, const void** values) {
   ForwardScratch<Numbers>& s = task.scratch;
-  const int key_width = static_cast<int>(task.problem.key_width), value_width = static_cast<int>(task.problem.value_width);
+  const int key_width = static_cast<int>(task.problem.key_width),
+            value_width = static_cast<int>(task.problem.value_width);
   Numbers::template pack_keys<T>(keys, block.length, key_width, s.staged, s.keys);
   Numbers::template pack_values<T>(values, block.length, value_width, s.staged, s.values);
   Vec largest = zero();
@@ -101,7 +108,8 @@ inline void prefetch_rows(const ForwardTask<Numbers>& task, const void* const* k
   const std::int64_t key_bytes = task.problem.key_width * static_cast<std::int64_t>(sizeof(T));
   const std::int64_t value_bytes = task.problem.value_width * static_cast<std::int64_t>(sizeof(T));
   for (int i = first; i < end; ++i) {
-    for (std::int64_t at = 0; at < key_bytes; at += 64) __builtin_prefetch(static_cast<const char*>(keys[i]) + at, 0, 2);
+    for (std::int64_t at = 0; at < key_bytes; at += 64)
+      __builtin_prefetch(static_cast<const char*>(keys[i]) + at, 0, 2);
     for (std::int64_t at = 0; at < value_bytes; at += 64)
       __builtin_prefetch(static_cast<const char*>(values[i]) + at, 0, 2);
   }
@@ -134,9 +142,13 @@ template <class Numbers, bool kStatistics, int M>
 inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int row) {
   ForwardScratch<Numbers>& s = task.scratch;
   const int width = round_up(block.length, kPanel);
-  BlockBias bias = lay_bias<Numbers, M>(task, block, row);
+  BlockBias bias;
+  lay_bias<Numbers, M>(task, block, row, bias);
   if (direct<Numbers, M>(task, block, row, bias)) {
-    direct_weights<Numbers, kStatistics, M>(task, block, row, bias);
+    if (bias.biased)
+      direct_weights<Numbers, true, kStatistics, M>(task, block, row, bias);
+    else
+      direct_weights<Numbers, false, kStatistics, M>(task, block, row, bias);
     if constexpr (kStatistics) count_keys(task, block, row, M, bias);
   } else {
     general_scores<Numbers, M>(task, block, row, bias);
@@ -149,12 +161,13 @@ inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int 
   if (!task.without_bias) {
     const auto* weights = weights_for_values(task, block, row, M);
     const int steps = (block.length + Numbers::kPerWord - 1) / Numbers::kPerWord;
-    add_product<Numbers, kForwardKeys / Numbers::kPerWord, 1, M>(weights, s.values, steps,
-                                                                 s.outputs + row * task.value_stride, task.value_stride);
+    add_product<Numbers, kForwardKeys / Numbers::kPerWord, 1, M>(
+        weights, s.values, steps, s.outputs + row * task.value_stride, task.value_stride);
   }
   if constexpr (kStatistics) {
     for (int i = 0; i < M && row + i < task.rows; ++i)
-      collect_segments(task, block, row + i, bias.first_entry[i], s.strip + i * kForwardKeys, sums[i]);
+      collect_segments(task, block, row + i, bias.windowed ? bias.first_entry[i] : s.cursors[row + i].next,
+                       s.strip + i * kForwardKeys, sums[i]);
   }
 }
 
@@ -168,8 +181,8 @@ inline void all_blocks(ForwardTask<Numbers>& task) {
   for (std::int64_t b = 0; b < plan.block_count; ++b) {
     const KeyBlock& block = plan.blocks[b];
     const void **keys = s.key_rows + b % 2 * kForwardKeys, **values = s.value_rows + b % 2 * kForwardKeys;
-    const void **next_keys = s.key_rows + (b + 1) % 2 * kForwardKeys;
-    const void **next_values = s.value_rows + (b + 1) % 2 * kForwardKeys;
+    const void** next_keys = s.key_rows + (b + 1) % 2 * kForwardKeys;
+    const void** next_values = s.value_rows + (b + 1) % 2 * kForwardKeys;
     pack_block<T>(task, block, keys, values);
     int next_length = 0;
     if (b + 1 < plan.block_count) {
@@ -235,22 +248,21 @@ inline void forward_task_of(const ForwardJob& job, std::int64_t index, std::byte
   const std::int64_t batch = head_index / p.heads, head = head_index % p.heads;
   const std::int64_t left = p.queries - first;
   Arena arena{memory};
-  ForwardTask<Numbers> task{
-      .job = job,
-      .problem = p,
-      .plan = job.plans[batch * job.plan_step],
-      .scratch = lay_out<Numbers>(arena, job),
-      .batch = batch,
-      .head = head,
-      .first_query = first,
-      .rows = static_cast<int>(left < job.task_rows ? left : job.task_rows),
-      .words = (static_cast<int>(p.key_width) + Numbers::kPerWord - 1) / Numbers::kPerWord,
-      .value_stride = round_up(static_cast<int>(p.value_width), kLanes),
-      .tile_scale = p.softmax_scale * kLog2E,
-      .key_norm = 0,
-      .masks = masks_of(p, batch, head),
-      .window_value = p.windows.row_offsets == nullptr ? nullptr : window_values(p.windows, head),
-      .without_bias = false};
+  ForwardTask<Numbers> task{.job = job,
+                            .problem = p,
+                            .plan = job.plans[batch * job.plan_step],
+                            .scratch = lay_out<Numbers>(arena, job),
+                            .batch = batch,
+                            .head = head,
+                            .first_query = first,
+                            .rows = static_cast<int>(left < job.task_rows ? left : job.task_rows),
+                            .words = (static_cast<int>(p.key_width) + Numbers::kPerWord - 1) / Numbers::kPerWord,
+                            .value_stride = round_up(static_cast<int>(p.value_width), kLanes),
+                            .tile_scale = p.softmax_scale * kLog2E,
+                            .key_norm = 0,
+                            .masks = masks_of(p, batch, head),
+                            .window_value = p.windows.row_offsets == nullptr ? nullptr : window_values(p.windows, head),
+                            .without_bias = false};
   for (std::int64_t i = 0; i < kLargestWidth; ++i) task.scratch.zeros[i] = 0;
   run_forward<T>(task);
 }

@@ -12,19 +12,20 @@ template <class Numbers>
 struct ForwardScratch {
   using Word = typename Numbers::Word;
   // The task's rows, padded to whole tiles:
-  Word* query_tiles;     // [tiles][words][kTileRows]
-  float* outputs;        // [rows][value_stride], sum of weight * v
-  float* reference;      // [rows], an integer; weights are 2^(z - reference)
-  float* sums;           // [rows][kLanes], sum of weights by lane
-  float* norms;          // [rows], |q| in units of log2
-  WindowCursor* cursors;  // [rows]
+  Word* query_tiles;        // [tiles][words][kTileRows]
+  float* outputs;           // [rows][value_stride], sum of weight * v
+  float* reference;         // [rows], an integer; weights are 2^(z - reference)
+  float* sums;              // [rows][kLanes], sum of weights by lane
+  float* norms;             // [rows], |q| in units of log2
+  WindowCursor* cursors;    // [rows]
+  std::int64_t* next_keys;  // [tiles], the first key of a tile's cursors
   // The current key block:
-  Word* keys;            // transposed panels
-  Word* values;          // row panels
+  Word* keys;             // transposed panels
+  Word* values;           // row panels
   const void** key_rows;  // [2][kForwardKeys]: rows of this block and of the next one
   const void** value_rows;
-  float* staged;         // [kForwardKeys][widest]: rows converted to float
-  float* zeros;          // [kLargestWidth]
+  float* staged;  // [kForwardKeys][widest]: rows converted to float
+  float* zeros;   // [kLargestWidth]
   // The current tile:
   float* strip;          // [kTileRows][kForwardKeys], scores, then weights
   float* dropped;        // the same after dropout
@@ -32,19 +33,21 @@ struct ForwardScratch {
   std::uint32_t* words;  // [kForwardKeys]
   Word* packed_weights;  // [kTileRows][kForwardKeys / kPerWord] where weights are rounded for the product
   // Statistics:
-  float* moments;         // [rows][kLanes], sum of weight * z
-  float* squares;         // [rows][kLanes], sum of weight^2
-  float* largest;         // [rows][kLanes], largest weight
-  float* segment_sums;    // [rows][S], sum of weights outside the windows
+  float* moments;           // [rows][kLanes], sum of weight * z
+  float* squares;           // [rows][kLanes], sum of weight^2
+  float* largest;           // [rows][kLanes], largest weight
+  float* segment_sums;      // [rows][S], sum of weights outside the windows
   std::int64_t* keys_left;  // [rows]
-  float* window_weights;  // [side_entries], weight of each window entry
+  float* window_weights;    // [side_entries], weight of each window entry
   // The same three of the attention without the finite bias:
   float* plain_logsumexp;  // [rows], in units of log2
   float* plain_segments;   // [rows][S], as shares
   float* plain_windows;    // [side_entries], as shares
 };
 
-inline int padded_rows(const ForwardJob& job) { return round_up(static_cast<int>(job.task_rows), kTileRows); }
+inline int padded_rows(const ForwardJob& job) {
+  return round_up(static_cast<int>(job.task_rows), kTileRows);
+}
 
 inline std::int64_t segment_count(const AttentionProblem& problem) {
   return problem.segments.offsets == nullptr ? 1 : problem.segments.count;
@@ -65,6 +68,7 @@ inline ForwardScratch<Numbers> lay_out(Arena& arena, const ForwardJob& job) {
   s.sums = arena.take<float>(std::int64_t{rows} * kLanes);
   s.norms = arena.take<float>(rows);
   s.cursors = arena.take<WindowCursor>(rows);
+  s.next_keys = arena.take<std::int64_t>(tiles + 1);
   s.keys = arena.take<Word>(std::int64_t{kForwardKeys} * words);
   s.values = arena.take<Word>(std::int64_t{kForwardKeys} * value_stride);
   s.key_rows = arena.take<const void*>(2 * kForwardKeys);

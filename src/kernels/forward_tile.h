@@ -13,49 +13,58 @@ namespace camber::kernels {
 namespace {
 
 inline constexpr float kHeadroom = 50.0f;               // weights stay below 2^50, their squares summed below 2^127
-inline constexpr float kLargestReference = 2097152.0f;   // 2^21, where to_weights' integer arithmetic is exact
+inline constexpr float kLargestReference = 2097152.0f;  // 2^21, where to_weights' integer arithmetic is exact
 
-enum class TileBias { none, row, entries };
-
-// 1. Windows: each panel with an entry gets its part of the strip filled with the bias.
+// 1. The bias of the tile: the segment's value in rows_bias, and where a panel has window entries, both in its part of
+// the strip. Returns without either where there is none.
 template <class Numbers, int M>
-inline BlockBias lay_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row) {
-  BlockBias bias;
-  if (block.span_count == 1) {
+inline void lay_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
+  ForwardScratch<Numbers>& s = task.scratch;
+  const int tile = row / kTileRows;
+  const bool segment_values_here = block.span_count == 1 && task.problem.segments.value != nullptr;
+  bias.windowed = task.window_value != nullptr && s.next_keys[tile] < block.end_key;
+  bias.biased = bias.windowed || segment_values_here;
+  bias.touched = 0;
+  bias.highest = 0;
+  for (int i = 0; i < M; ++i) bias.shift[i] = 0;
+  if (task.window_value != nullptr && s.next_keys[tile + 1] < block.end_key)
+    prefetch_entries(task.problem.windows.key_index, task.window_value, s.cursors + row + kTileRows, kTileRows, block);
+  if (!bias.biased) return;
+  if (segment_values_here) {
     const int segment = task.plan.spans[block.first_span].segment;
-    for (int i = 0; i < M && row + i < task.rows; ++i) {
-      const float* values = task.segments_of(row + i);
-      if (values == nullptr) break;
-      bias.shift[i] = in_log2(values[segment], task.without_bias);
-      bias.shifted = true;
-    }
+    for (int i = 0; i < M && row + i < task.rows; ++i)
+      bias.shift[i] = in_log2(task.segments_of(row + i)[segment], task.without_bias);
   }
-  if (task.window_value == nullptr) return bias;
-  float* strip = task.scratch.strip;
+  const auto fill = [&](float* to, int stride) {
+    for (int i = 0; i < M; ++i)
+      for (int n = 0; n < 2; ++n) store(to + i * stride + n * kLanes, broadcast(bias.shift[i]));
+  };
+  fill(bias.rows, kPanel);
+  if (!bias.windowed) return;
   const auto touch = [&](int panel) {
     if ((bias.touched >> panel & 1u) != 0) return;
     bias.touched |= 1u << panel;
-    for (int i = 0; i < M; ++i)
-      for (int n = 0; n < 2; ++n)
-        store(strip + i * kForwardKeys + panel * kPanel + n * kLanes, broadcast(bias.shift[i]));
+    fill(s.strip + panel * kPanel, kForwardKeys);
   };
-  for (int i = 0; i < M && row + i < task.rows; ++i) {
-    Vec highest = zero();
-    bias.first_entry[i] = task.scratch.cursors[row + i].next;
-    for_window_runs(task.problem.windows.key_index, task.scratch.cursors[row + i], task.plan, block,
+  Vec highest = zero();
+  for (int i = 0; i < M; ++i) {
+    bias.first_entry[i] = s.cursors[row + i].next;
+    bias.removed[i] = 0;
+    for_window_runs(task.problem.windows.key_index, s.cursors[row + i], task.plan, block,
                     [&](int position, std::int64_t entry, int count) {
                       touch(position / kPanel);
                       touch((position + count - 1) / kPanel);
                       Vec value = mul(load_first(task.window_value + entry, count), broadcast(kLog2E));
                       if (task.without_bias) value = where_equal(value, kNegativeInfinity, value, zero());
                       // Lanes beyond count add 0, to this row or to the head of the next one.
-                      float* to = strip + i * kForwardKeys + position;
+                      float* to = s.strip + i * kForwardKeys + position;
                       store(to, add(load(to), value));
                       highest = max(highest, value);
+                      if (task.job.statistics) bias.removed[i] += count_equal(value, kNegativeInfinity);
                     });
-    bias.highest[i] = max_of(highest);
   }
-  return bias;
+  bias.highest = max_of(highest);
+  s.next_keys[tile] = first_key(s.cursors + row, M);
 }
 
 // 2. Whether the weights may be taken directly.
@@ -67,7 +76,7 @@ inline bool direct(const ForwardTask<Numbers>& task, const KeyBlock& block, int 
   bool every = true;
   for (int i = 0; i < M; ++i) {
     const float reference = task.scratch.reference[row + i], norm = task.scratch.norms[row + i];
-    const float bound = norm * task.key_norm + bias.highest[i] + bias.shift[i];
+    const float bound = norm * task.key_norm + bias.highest + bias.shift[i];
     const bool fits = bound <= reference + kHeadroom && reference < kLargestReference && reference > -kLargestReference;
     // A NaN query has NaN weights on either way; its neighbours shall not change by a bit.
     every = every && (fits || norm != norm);
@@ -77,87 +86,72 @@ inline bool direct(const ForwardTask<Numbers>& task, const KeyBlock& block, int 
   return every;
 }
 
-template <TileBias kBias>
-inline __attribute__((always_inline)) Vec biased(Vec score, const float* strip, float shift) {
-  if constexpr (kBias == TileBias::row) return add(score, broadcast(shift));
-  if constexpr (kBias == TileBias::entries) return add(score, load(strip));
-  return score;
+// The bias of one panel: its part of the strip, or that of all rows.
+struct PanelBias {
+  const float* at;
+  int stride;
+};
+
+inline PanelBias bias_of_panel(const BlockBias& bias, const float* strip, int panel) {
+  if ((bias.touched >> panel & 1u) != 0) return {strip + panel * kPanel, kForwardKeys};
+  return {bias.rows, kPanel};
 }
 
-// 3a. Direct: score sums to weights, in the strip.
-template <class Numbers, TileBias kBias, bool kStatistics, int M>
+// 3a. Direct: score sums to weights, in the strip. Row by row: more at a time would not fit the registers.
+template <class Numbers, bool kBiased, bool kStatistics, int M>
 inline __attribute__((always_inline)) void store_weights(const Sums<M, 2>& sums, const ForwardTask<Numbers>& task,
-                                                         int row, const BlockBias& bias, float* strip) {
-  constexpr int kGroup = M % 3 == 0 ? 3 : 1;
+                                                         int row, const BlockBias& bias, PanelBias panel_bias,
+                                                         float* strip) {
 #pragma GCC unroll 16
-  for (int first = 0; first < M; first += kGroup) {
-    Vec weight[2 * kGroup], shift[2 * kGroup], score[2 * kGroup];
-#pragma GCC unroll 16
-    for (int j = 0; j < 2 * kGroup; ++j) {
-      const int i = first + j / 2, n = j % 2;
+  for (int i = 0; i < M; ++i) {
+    Vec weight[2], score[2];
+    const Vec floor = broadcast(bias.floor[i]), rounding = broadcast(bias.rounding[i]),
+              shifts[2] = {rounding, rounding};
+#pragma GCC unroll 2
+    for (int n = 0; n < 2; ++n) {
       Vec z = sums.at[i][n];
       if constexpr (Numbers::kPerWord > 1) z = mul(z, broadcast(task.tile_scale));
-      z = biased<kBias>(z, strip + i * kForwardKeys + n * kLanes, bias.shift[i]);
-      weight[j] = max(broadcast(bias.floor[i]), z);
-      shift[j] = broadcast(bias.rounding[i]);
-      if constexpr (kStatistics) score[j] = weight[j];
+      if constexpr (kBiased) z = add(z, load(panel_bias.at + i * panel_bias.stride + n * kLanes));
+      weight[n] = score[n] = max(floor, z);
     }
-    to_weights(weight, shift);
-#pragma GCC unroll 16
-    for (int j = 0; j < 2 * kGroup; ++j) store(strip + (first + j / 2) * kForwardKeys + j % 2 * kLanes, weight[j]);
+    to_weights(weight, shifts);
+#pragma GCC unroll 2
+    for (int n = 0; n < 2; ++n) store(strip + i * kForwardKeys + n * kLanes, weight[n]);
     if constexpr (kStatistics) {
-#pragma GCC unroll 16
-      for (int j = 0; j < 2 * kGroup; j += 2) {
-        float* moment = task.scratch.moments + (row + first + j / 2) * kLanes;
-        store(moment, fma(weight[j + 1], score[j + 1], fma(weight[j], score[j], load(moment))));
-      }
+      float* moment = task.scratch.moments + (row + i) * kLanes;
+      store(moment, fma(weight[1], score[1], fma(weight[0], score[0], load(moment))));
     }
   }
 }
 
-// Panels first .. end, all of one kind of bias. Not inlined: each kind gets the registers for itself.
-template <class Numbers, TileBias kBias, bool kStatistics, int M>
-__attribute__((noinline)) void direct_panels(const ForwardTask<Numbers>& task, int row, const BlockBias& bias, int first,
-                                             int end) {
+// Not inlined: in a large function the compiler would keep the sums in memory.
+template <class Numbers, bool kBiased, bool kStatistics, int M>
+__attribute__((noinline)) void direct_weights(const ForwardTask<Numbers>& task, const KeyBlock& block, int row,
+                                              const BlockBias& bias) {
   const auto* query = task.scratch.query_tiles + row * task.words;
-  const auto* keys = task.scratch.keys + first * task.words * kPanel;
-  for (int panel = first; panel < end; ++panel, keys += task.words * kPanel) {
+  const auto* keys = task.scratch.keys;
+  float* strip = task.scratch.strip;
+  for (int panel = 0; panel < block.length / kPanel; ++panel, keys += task.words * kPanel) {
     Sums<M, 2> sums;
     clear(sums);
     multiply<Numbers, 1, kTileRows>(sums, query, keys, task.words);
-    store_weights<Numbers, kBias, kStatistics>(sums, task, row, bias, task.scratch.strip + panel * kPanel);
-  }
-}
-
-template <class Numbers, bool kStatistics, int M>
-inline void direct_weights(const ForwardTask<Numbers>& task, const KeyBlock& block, int row, const BlockBias& bias) {
-  const int panels = block.length / kPanel;
-  const auto touched = [&](int panel) { return (bias.touched >> panel & 1u) != 0; };
-  for (int first = 0; first < panels;) {
-    int end = first + 1;
-    while (end < panels && touched(end) == touched(first)) ++end;
-    if (touched(first))
-      direct_panels<Numbers, TileBias::entries, kStatistics, M>(task, row, bias, first, end);
-    else if (bias.shifted)
-      direct_panels<Numbers, TileBias::row, kStatistics, M>(task, row, bias, first, end);
-    else
-      direct_panels<Numbers, TileBias::none, kStatistics, M>(task, row, bias, first, end);
-    first = end;
+    store_weights<Numbers, kBiased, kStatistics>(sums, task, row, bias, bias_of_panel(bias, strip, panel),
+                                                 strip + panel * kPanel);
   }
 }
 
 // 3b. General: scores to the strip.
-template <class Numbers, TileBias kBias, int M>
-inline __attribute__((always_inline)) void store_scores(const Sums<M, 2>& sums, float scale, const BlockBias& bias,
-                                                        float* strip) {
+template <class Numbers, int M>
+inline __attribute__((always_inline)) void store_scores(const Sums<M, 2>& sums, float scale, bool is_biased,
+                                                        PanelBias panel_bias, float* strip) {
 #pragma GCC unroll 16
   for (int i = 0; i < M; ++i)
 #pragma GCC unroll 2
     for (int n = 0; n < 2; ++n) {
-      float* to = strip + i * kForwardKeys + n * kLanes;
       Vec z = sums.at[i][n];
       if constexpr (Numbers::kPerWord > 1) z = mul(z, broadcast(scale));
-      store(to, biased<kBias>(z, to, bias.shift[i]));
+      if (is_biased) z = add(z, load(panel_bias.at + i * panel_bias.stride + n * kLanes));
+      store(strip + i * kForwardKeys + n * kLanes, z);
     }
 }
 
@@ -170,18 +164,16 @@ inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, in
     Sums<M, 2> sums;
     clear(sums);
     multiply<Numbers, 1, kTileRows>(sums, query, keys, task.words);
-    float* strip = task.scratch.strip + panel * kPanel;
-    if ((bias.touched >> panel & 1u) != 0)
-      store_scores<Numbers, TileBias::entries>(sums, task.tile_scale, bias, strip);
-    else
-      store_scores<Numbers, TileBias::row>(sums, task.tile_scale, bias, strip);
+    store_scores<Numbers>(sums, task.tile_scale, bias.biased, bias_of_panel(bias, task.scratch.strip, panel),
+                          task.scratch.strip + panel * kPanel);
   }
   for (int i = 0; i < M && row + i < task.rows; ++i) {
     float* scores = task.scratch.strip + i * kForwardKeys;
     const std::int64_t query_row = task.first_query + row + i;
     if (block.span_count > 1 && task.problem.segments.value != nullptr)
       add_segments(task.segments_of(row + i), task.without_bias, task.plan, block, scores);
-    if (task.masks.mask != nullptr) add_mask(task.masks.mask + query_row * task.masks.mask_row, task.plan, block, scores);
+    if (task.masks.mask != nullptr)
+      add_mask(task.masks.mask + query_row * task.masks.mask_row, task.plan, block, scores);
     if (task.masks.blocked != nullptr)
       apply_blocked(task.masks.blocked + query_row * task.masks.blocked_row, task.plan, block, scores);
   }

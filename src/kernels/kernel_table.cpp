@@ -17,9 +17,11 @@ std::size_t forward_scratch(const ForwardJob& job) {
 
 void forward_task(const ForwardJob& job, std::int64_t task, std::byte* scratch) {
 #ifdef CAMBER_BF16_PRODUCTS
-  if (job.problem.type == ElementType::bfloat16) return forward_task_of<BfloatNumbers, std::uint16_t>(job, task, scratch);
+  if (job.problem.type == ElementType::bfloat16)
+    return forward_task_of<BfloatNumbers, std::uint16_t>(job, task, scratch);
 #endif
-  if (job.problem.type == ElementType::bfloat16) return forward_task_of<FloatNumbers, std::uint16_t>(job, task, scratch);
+  if (job.problem.type == ElementType::bfloat16)
+    return forward_task_of<FloatNumbers, std::uint16_t>(job, task, scratch);
   forward_task_of<FloatNumbers, float>(job, task, scratch);
 }
 

@@ -5,9 +5,8 @@
 namespace camber::kernels {
 
 KeyPlans::KeyPlans(const AttentionProblem& problem, int block_keys, bool with_segments) : block_keys_(block_keys) {
-  const bool each_batch =
-      problem.key_lengths != nullptr || problem.key_padding != nullptr ||
-      (problem.segments.offsets != nullptr && problem.segments.available != nullptr);
+  const bool each_batch = problem.key_lengths != nullptr || problem.key_padding != nullptr ||
+                          (problem.segments.offsets != nullptr && problem.segments.available != nullptr);
   const std::int64_t count = each_batch ? problem.batches : std::min<std::int64_t>(problem.batches, 1);
   for (std::int64_t batch = 0; batch < count; ++batch) {
     batch_begin_.push_back(blocks_.size());
@@ -22,8 +21,9 @@ KeyPlans::KeyPlans(const AttentionProblem& problem, int block_keys, bool with_se
 void KeyPlans::add_batch(const AttentionProblem& problem, std::int64_t batch, bool with_segments) {
   const SegmentBias& segments = problem.segments;
   const bool segmented = segments.offsets != nullptr;
-  const std::int64_t existing =
-      problem.key_lengths == nullptr ? problem.keys : std::clamp<std::int64_t>(problem.key_lengths[batch], 0, problem.keys);
+  const std::int64_t existing = problem.key_lengths == nullptr
+                                    ? problem.keys
+                                    : std::clamp<std::int64_t>(problem.key_lengths[batch], 0, problem.keys);
   const bool* padded = problem.key_padding == nullptr ? nullptr : problem.key_padding + batch * problem.keys;
   for (std::int64_t s = 0; s < (segmented ? segments.count : 1); ++s) {
     if (segmented && segments.available != nullptr && !segments.available[batch * segments.count + s]) continue;
@@ -46,8 +46,8 @@ void KeyPlans::add_batch(const AttentionProblem& problem, std::int64_t batch, bo
 void KeyPlans::add_keys(std::int64_t key, std::int64_t count, std::int32_t segment) {
   while (count > 0) {
     if (blocks_.size() == batch_begin_.back() || blocks_.back().length == block_keys_)
-      blocks_.push_back({key, key, static_cast<std::int32_t>(runs_.size()), 0,
-                         static_cast<std::int32_t>(spans_.size()), 0, 0});
+      blocks_.push_back(
+          {key, key, static_cast<std::int32_t>(runs_.size()), 0, static_cast<std::int32_t>(spans_.size()), 0, 0});
     KeyBlock& block = blocks_.back();
     const auto taken = static_cast<std::int32_t>(std::min<std::int64_t>(count, block_keys_ - block.length));
     if (block.run_count > 0 && runs_.back().key + runs_.back().count == key) {

@@ -12,7 +12,9 @@
 namespace camber::kernels {
 namespace {
 
-inline float to_float(float x) { return x; }
+inline float to_float(float x) {
+  return x;
+}
 inline float to_float(std::uint16_t bfloat) {
   const std::uint32_t bits = static_cast<std::uint32_t>(bfloat) << 16;
   float x;
@@ -27,7 +29,9 @@ inline std::uint16_t to_bfloat(float x) {
   return static_cast<std::uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
-inline int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
+inline int round_up(int n, int multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
 
 #if defined(__AVX2__)
 // An 8 x 8 block of 32-bit words: to[d][i] = rows[i][d].
@@ -37,8 +41,7 @@ inline void transpose_8x8(const float* const* rows, int column, int columns, flo
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(rows[i] + column);
   } else {
-    const __m256i present =
-        _mm256_cmpgt_epi32(_mm256_set1_epi32(columns), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    const __m256i present = _mm256_cmpgt_epi32(_mm256_set1_epi32(columns), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
     for (int i = 0; i < 8; ++i) r[i] = _mm256_maskload_ps(rows[i] + column, present);
   }
 #pragma GCC unroll 4

@@ -37,8 +37,8 @@ inline __attribute__((always_inline)) void write_rows(const Sums<M, N>& sums, fl
     for (int n = 0; n < N; ++n) store(c + i * row_stride + n * kLanes, sums.at[i][n]);
 }
 
-// sums[i][:] += sum over k of a[i * kRow + k * kStep] * b[k][:], b a panel [steps][N * kLanes]. Every sum is one chain in
-// the order of k, so that a row's bits do not depend on the tile it falls into.
+// sums[i][:] += sum over k of a[i * kRow + k * kStep] * b[k][:], b a panel [steps][N * kLanes]. Every sum is one chain
+// in the order of k, so that a row's bits do not depend on the tile it falls into.
 template <class Numbers, int kRow, int kStep, int M, int N>
 inline __attribute__((always_inline)) void multiply(Sums<M, N>& sums, const typename Numbers::Word* a,
                                                     const typename Numbers::Word* b, int steps) {
@@ -58,9 +58,8 @@ inline __attribute__((always_inline)) void multiply(Sums<M, N>& sums, const type
 // c[M][width] += a b over a whole width: full panels of kPanel columns, the last one maybe of kLanes. Not inlined: in a
 // large function the compiler would keep the sums in memory.
 template <class Numbers, int kRow, int kStep, int M>
-__attribute__((noinline)) void add_product(const typename Numbers::Word* a,
-                                                       const typename Numbers::Word* panels, int steps, float* c,
-                                                       int padded_width) {
+__attribute__((noinline)) void add_product(const typename Numbers::Word* a, const typename Numbers::Word* panels,
+                                           int steps, float* c, int padded_width) {
   int column = 0;
   for (; column + kPanel <= padded_width; column += kPanel, panels += steps * kPanel) {
     Sums<M, 2> sums;

@@ -38,8 +38,8 @@ void run_tasks(const ParallelFor& parallel, std::int64_t tasks, std::size_t scra
   if (tasks <= 0) return;
   const std::int64_t slots = parallel.run == nullptr ? 1 : std::clamp<std::int64_t>(parallel.slots, 1, tasks);
   const std::size_t bytes = (scratch_bytes + 63) / 64 * 64;
-  const std::unique_ptr<std::byte, Free> scratch(
-      static_cast<std::byte*>(std::aligned_alloc(64, std::max<std::size_t>(64, bytes * static_cast<std::size_t>(slots)))));
+  const std::unique_ptr<std::byte, Free> scratch(static_cast<std::byte*>(
+      std::aligned_alloc(64, std::max<std::size_t>(64, bytes * static_cast<std::size_t>(slots)))));
   if (scratch == nullptr) throw std::bad_alloc();
   Work work{task, tasks, bytes, scratch.get()};
   if (slots == 1)

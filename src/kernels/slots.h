@@ -7,8 +7,8 @@
 
 namespace camber::kernels {
 
-/// Runs task(index, scratch) for index in 0 .. tasks-1. Slots pull indices from one counter; each has `scratch_bytes` of
-/// its own memory, aligned to 64 bytes and allocated before the work begins.
+/// Runs task(index, scratch) for index in 0 .. tasks-1. Slots pull indices from one counter; each has `scratch_bytes`
+/// of its own memory, aligned to 64 bytes and allocated before the work begins.
 void run_tasks(const ParallelFor& parallel, std::int64_t tasks, std::size_t scratch_bytes,
                const std::function<void(std::int64_t index, std::byte* scratch)>& task);
 

@@ -3,20 +3,23 @@
 
 // Row statistics from the weights of the pass itself. Sums are relative to the row's reference until the row is done.
 //
-// Outside the windows the bias is constant in a segment, so that there p is proportional to p0: half of sum |p - p0| and
-// E_p[b] need one sum a segment, and the window entries one by one (window_weights).
+// Outside the windows the bias is constant in a segment, so that there p is proportional to p0: half of sum |p - p0|
+// and E_p[b] need one sum a segment, and the window entries one by one (window_weights).
 namespace camber::kernels {
 namespace {
 
-// The bias of a tile of rows on one block.
+// The bias of a tile of rows on one block, in units of log2.
 struct BlockBias {
-  unsigned touched = 0;                      // panels whose part of the strip holds shift + window values
-  bool shifted = false;                      // some row has a segment value
-  float shift[kTileRows] = {};               // the segment value, where the block lies in one segment
-  float highest[kTileRows] = {};             // at least every window value, at least 0
-  float floor[kTileRows];                    // what to_weights needs of the reference
+  bool biased;                     // any bias at all; else only shift (all 0), highest and touched (0) are set
+  bool windowed;                   // some row has window entries; else the last two are not set
+  unsigned touched;                // panels whose part of the strip holds segment value + window values
+  float shift[kTileRows];          // the segment's value, where the block lies in one segment, else 0
+  float rows[kTileRows * kPanel];  // the same, a panel wide
+  float highest;                   // at least every window value, at least 0
+  float floor[kTileRows];          // what to_weights needs of the reference
   float rounding[kTileRows];
-  std::int64_t first_entry[kTileRows] = {};  // the block's window entries: from here to the row's cursor
+  std::int64_t first_entry[kTileRows];  // the block's window entries: from here to the row's cursor
+  int removed[kTileRows];               // how many of them are -inf (counted for statistics only)
 };
 
 // The sums so far of a row whose reference rose: they shrink by a power of two.
@@ -35,24 +38,27 @@ inline void rescale_statistics(ForwardTask<Numbers>& task, int row, Vec factor) 
   for (std::int64_t e = offsets[row]; e < s.cursors[row].next; ++e) s.window_weights[e - offsets[0]] *= by;
 }
 
-// The sum of `width` weights, a multiple of kPanel, each seen by look(weights) on the way. Four sums, because one addition
-// waits for the last.
+// The sum of `width` weights, a multiple of kPanel, each seen by look(weights, which of the four sums) on the way. Four
+// sums, because one addition waits for the last.
 template <class Look>
 inline __attribute__((always_inline)) Vec sum_of_weights(const float* weights, int width, const Look& look) {
-  Vec sums[4] = {look(load(weights)), look(load(weights + kLanes)), zero(), zero()};
-  int j = kPanel;
-  for (; j + 2 * kPanel <= width; j += 2 * kPanel)
+  Vec sums[4] = {zero(), zero(), zero(), zero()};
+  const auto add_panels = [&]<int kVectors>(int first) __attribute__((always_inline)) {
 #pragma GCC unroll 4
-    for (int n = 0; n < 4; ++n) sums[n] = add(sums[n], look(load(weights + j + n * kLanes)));
-  if (j < width) {
-    sums[0] = add(sums[0], look(load(weights + j)));
-    sums[1] = add(sums[1], look(load(weights + j + kLanes)));
-  }
+    for (int n = 0; n < kVectors; ++n) {
+      const Vec weight = load(weights + first + n * kLanes);
+      look(weight, n);
+      sums[n] = add(sums[n], weight);
+    }
+  };
+  int j = 0;
+  for (; j + 2 * kPanel <= width; j += 2 * kPanel) add_panels.template operator()<4>(j);
+  if (j < width) add_panels.template operator()<2>(j);
   return add(add(sums[0], sums[2]), add(sums[1], sums[3]));
 }
 
 inline Vec sum_of_weights(const float* weights, int width) {
-  return sum_of_weights(weights, width, [](Vec weight) { return weight; });
+  return sum_of_weights(weights, width, [](Vec, int) {});
 }
 
 // Adds a row's weights on a block to its sums; `width` positions, a multiple of kPanel.
@@ -65,37 +71,26 @@ inline float add_weights(ForwardTask<Numbers>& task, const float* weights, int w
     return 0;
   }
   // The sum in the same order as without statistics, so that the output keeps its bits.
-  Vec squares = zero(), largest = zero();
-  const auto look = [&](Vec weight) {
-    squares = fma(weight, weight, squares);
-    largest = max(largest, weight);
-    return weight;
-  };
-  const Vec sum = sum_of_weights(weights, width, look);
+  Vec squares[4] = {zero(), zero(), zero(), zero()}, largest[4] = {zero(), zero(), zero(), zero()};
+  const Vec sum = sum_of_weights(
+      weights, width, [&](Vec weight, int lane) __attribute__((always_inline)) {
+        squares[lane] = fma(weight, weight, squares[lane]);
+        largest[lane] = max(largest[lane], weight);
+      });
   store(to, add(load(to), sum));
   to = s.squares + row * kLanes;
-  store(to, add(load(to), squares));
+  store(to, add(load(to), add(add(squares[0], squares[2]), add(squares[1], squares[3]))));
   to = s.largest + row * kLanes;
-  store(to, max(load(to), largest));
+  store(to, max(load(to), max(max(largest[0], largest[2]), max(largest[1], largest[3]))));
   return sum_of(sum);
 }
 
 // Keys with z > -inf of a block without masks, for each of `count` rows.
 template <class Numbers>
 inline void count_keys(ForwardTask<Numbers>& task, const KeyBlock& block, int row, int count, const BlockBias& bias) {
-  if (task.job.result.statistics.keys_left == nullptr) return;
-  for (int i = 0; i < count && row + i < task.rows; ++i) {
-    if (bias.shift[i] == kNegativeInfinity) continue;
-    std::int64_t left = block.length;
-    if (bias.touched != 0) {
-      WindowCursor entries{bias.first_entry[i], task.scratch.cursors[row + i].next};
-      for_window_runs(task.problem.windows.key_index, entries, task.plan, block,
-                      [&](int, std::int64_t entry, int entry_count) {
-                        left -= count_equal(load_first(task.window_value + entry, entry_count), kNegativeInfinity);
-                      });
-    }
-    task.scratch.keys_left[row + i] += left;
-  }
+  for (int i = 0; i < count; ++i)
+    if (bias.shift[i] != kNegativeInfinity)
+      task.scratch.keys_left[row + i] += block.length - (bias.windowed ? bias.removed[i] : 0);
 }
 
 // Takes a row's window weights out of the strip (which is used up) and adds the rest to the segments' sums.
@@ -104,14 +99,19 @@ template <class Numbers>
 inline void collect_segments(ForwardTask<Numbers>& task, const KeyBlock& block, int row, std::int64_t first_entry,
                              float* weights, float block_sum) {
   ForwardScratch<Numbers>& s = task.scratch;
-  WindowCursor entries{first_entry, s.cursors[row].next};
-  const bool windows = task.job.side_entries > 0 && entries.next < entries.end;
+  const bool windows = task.job.side_entries > 0 && first_entry < s.cursors[row].next;
   if (windows) {
+    WindowCursor entries = window_cursor(task.problem.windows.key_index, first_entry, s.cursors[row].next);
     const std::int64_t base = task.entry_offsets()[0];
     for_window_runs(task.problem.windows.key_index, entries, task.plan, block,
                     [&](int position, std::int64_t entry, int count) {
                       const Vec all = load(weights + position), taken = first_of(all, count);
-                      store_first(s.window_weights + entry - base, taken, count);
+                      float* to = s.window_weights + entry - base;
+                      // Within the row a whole vector is quicker: what it spills over is written later.
+                      if (entry + kLanes <= s.cursors[row].end)
+                        store(to, taken);
+                      else
+                        store_first(to, taken, count);
                       store(weights + position, sub(all, taken));
                     });
   }

@@ -40,10 +40,10 @@ struct KeyPlan {
 struct ForwardJob {
   AttentionProblem problem;
   ForwardResult result;
-  const KeyPlan* plans;     // one for each batch, or a single one
-  std::int64_t plan_step;   // 1 or 0
-  std::int64_t task_rows;   // query rows of a task, a multiple of every tile's rows
-  std::int64_t head_tasks;  // tasks of one (batch, head)
+  const KeyPlan* plans;       // one for each batch, or a single one
+  std::int64_t plan_step;     // 1 or 0
+  std::int64_t task_rows;     // query rows of a task, a multiple of every tile's rows
+  std::int64_t head_tasks;    // tasks of one (batch, head)
   std::int64_t side_entries;  // window entries of a task at most, where the statistics need them one by one, else 0
   bool statistics;            // any row statistic wanted
 };
@@ -53,8 +53,9 @@ struct BackwardWave {
   std::int64_t batch, batches, head, heads, query, queries;
 };
 
-/// A backward task takes one batch, one group of heads and one range of key blocks: dk, dv and the gradients of the bias
-/// have one owner each; dq and the share of a segment that began in an earlier range are kept a range and added later.
+/// A backward task takes one batch, one group of heads and one range of key blocks: dk, dv and the gradients of the
+/// bias have one owner each; dq and the share of a segment that began in an earlier range are kept a range and added
+/// later.
 struct BackwardJob {
   AttentionProblem problem;
   BackwardInput input;
@@ -67,9 +68,9 @@ struct BackwardJob {
   BackwardWave wave;
   // Arrays of the wave; padded_rows = its queries rounded up to kBackwardRows, widths rounded up to the lanes.
   std::int64_t padded_rows;
-  float* query_tiles;      // [batches, heads, padded_rows, D]: q in tiles
-  float* query_panels;     // [batches, heads, padded_rows, padded D]: q in row panels of kBackwardRows rows
-  float* output_tiles;     // grad_output likewise
+  float* query_tiles;   // [batches, heads, padded_rows, D]: q in tiles
+  float* query_panels;  // [batches, heads, padded_rows, padded D]: q in row panels of kBackwardRows rows
+  float* output_tiles;  // grad_output likewise
   float* output_panels;
   float* row_terms;        // [batches, heads, 2, padded_rows]: logsumexp * log2(e), delta - grad_logsumexp
   float* partial_query;    // [ranges, batches, heads, padded_rows, padded D]

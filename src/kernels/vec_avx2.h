@@ -1,7 +1,7 @@
 #pragma once
-#include <immintrin.h>
-
 #include <cstdint>
+
+#include <immintrin.h>
 
 // Eight floats of an AVX2 register. vec_avx512.h and vec_scalar.h offer the same names.
 namespace camber::kernels {
@@ -12,38 +12,68 @@ inline constexpr int kLanes = 8;
 // Rows of a register tile: 6 x 2 vectors of sums, 2 of the right factor and a broadcast fit 16 registers.
 inline constexpr int kTileRows = 6;
 
-inline Vec zero() { return _mm256_setzero_ps(); }
-inline Vec broadcast(float x) { return _mm256_set1_ps(x); }
-inline Vec load(const float* p) { return _mm256_loadu_ps(p); }
-inline void store(float* p, Vec v) { _mm256_storeu_ps(p, v); }
+inline Vec zero() {
+  return _mm256_setzero_ps();
+}
+inline Vec broadcast(float x) {
+  return _mm256_set1_ps(x);
+}
+inline Vec load(const float* p) {
+  return _mm256_loadu_ps(p);
+}
+inline void store(float* p, Vec v) {
+  _mm256_storeu_ps(p, v);
+}
 
 inline __m256i first_lanes(int count) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 // The first `count` lanes, 0 in the others; memory beyond them is not touched.
-inline Vec load_first(const float* p, int count) { return _mm256_maskload_ps(p, first_lanes(count)); }
+inline Vec load_first(const float* p, int count) {
+  return _mm256_maskload_ps(p, first_lanes(count));
+}
 inline void store_first(float* p, Vec v, int count) {
   if (count >= kLanes) return store(p, v);
   _mm256_maskstore_ps(p, first_lanes(count), v);
 }
 // v in the first `count` lanes, 0 in the others.
-inline Vec first_of(Vec v, int count) { return _mm256_and_ps(v, _mm256_castsi256_ps(first_lanes(count))); }
+inline Vec first_of(Vec v, int count) {
+  return _mm256_and_ps(v, _mm256_castsi256_ps(first_lanes(count)));
+}
 
-inline Vec add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
-inline Vec sub(Vec a, Vec b) { return _mm256_sub_ps(a, b); }
-inline Vec mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
-inline Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
-inline Vec absolute(Vec a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+inline Vec add(Vec a, Vec b) {
+  return _mm256_add_ps(a, b);
+}
+inline Vec sub(Vec a, Vec b) {
+  return _mm256_sub_ps(a, b);
+}
+inline Vec mul(Vec a, Vec b) {
+  return _mm256_mul_ps(a, b);
+}
+inline Vec fma(Vec a, Vec b, Vec c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+inline Vec absolute(Vec a) {
+  return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
+}
 // The larger one; a NaN in b comes through.
-inline Vec max(Vec a, Vec b) { return _mm256_max_ps(a, b); }
-inline Vec min(Vec a, Vec b) { return _mm256_min_ps(a, b); }
-inline Vec round_to_integer(Vec a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+inline Vec max(Vec a, Vec b) {
+  return _mm256_max_ps(a, b);
+}
+inline Vec min(Vec a, Vec b) {
+  return _mm256_min_ps(a, b);
+}
+inline Vec round_to_integer(Vec a) {
+  return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 // The float whose bits are those of a, shifted left by 23: an integer in the low bits becomes an exponent.
 inline Vec low_bits_to_exponent(Vec a) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));
 }
 // sum += a * b. In assembly because the compiler otherwise rotates the sums through other registers with extra moves.
-inline void multiply_add(Vec& sum, Vec a, Vec b) { asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b)); }
+inline void multiply_add(Vec& sum, Vec a, Vec b) {
+  asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+}
 
 inline float sum_of(Vec v) {
   __m128 x = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -61,8 +91,7 @@ inline Vec where_equal(Vec a, float x, Vec b, Vec c) {
   return _mm256_blendv_ps(c, b, _mm256_cmp_ps(a, _mm256_set1_ps(x), _CMP_EQ_OQ));
 }
 inline int count_equal(Vec a, float x) {
-  return __builtin_popcount(
-      static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(a, _mm256_set1_ps(x), _CMP_EQ_OQ))));
+  return __builtin_popcount(static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(a, _mm256_set1_ps(x), _CMP_EQ_OQ))));
 }
 // x in the lanes whose flag (one byte each, kLanes of them) is set, else v.
 inline Vec where_flag(const std::uint8_t* flags, float x, Vec v) {
@@ -82,7 +111,8 @@ inline int consecutive_keys(const std::int32_t* keys, int limit) {
   const __m256i found = limit >= kLanes ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys))
                                         : _mm256_maskload_epi32(keys, first_lanes(limit));
   const __m256i expected = _mm256_add_epi32(_mm256_set1_epi32(keys[0]), lanes);
-  const auto equal = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(found, expected))));
+  const auto equal =
+      static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(found, expected))));
   const int run = __builtin_ctz(~equal);
   return run < limit ? run : limit;
 }

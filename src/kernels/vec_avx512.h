@@ -1,7 +1,7 @@
 #pragma once
-#include <immintrin.h>
-
 #include <cstdint>
+
+#include <immintrin.h>
 
 // Sixteen floats of an AVX-512 register. vec_avx2.h and vec_scalar.h offer the same names.
 namespace camber::kernels {
@@ -12,29 +12,59 @@ inline constexpr int kLanes = 16;
 // Rows of a register tile: 12 x 2 vectors of sums, 2 of the right factor and a broadcast fit 32 registers.
 inline constexpr int kTileRows = 12;
 
-inline Vec zero() { return _mm512_setzero_ps(); }
-inline Vec broadcast(float x) { return _mm512_set1_ps(x); }
-inline Vec load(const float* p) { return _mm512_loadu_ps(p); }
-inline void store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
+inline Vec zero() {
+  return _mm512_setzero_ps();
+}
+inline Vec broadcast(float x) {
+  return _mm512_set1_ps(x);
+}
+inline Vec load(const float* p) {
+  return _mm512_loadu_ps(p);
+}
+inline void store(float* p, Vec v) {
+  _mm512_storeu_ps(p, v);
+}
 
 inline __mmask16 first_lanes(int count) {
   return static_cast<__mmask16>(count >= kLanes ? 0xFFFFu : (1u << count) - 1u);
 }
 // The first `count` lanes, 0 in the others; memory beyond them is not touched.
-inline Vec load_first(const float* p, int count) { return _mm512_maskz_loadu_ps(first_lanes(count), p); }
-inline void store_first(float* p, Vec v, int count) { _mm512_mask_storeu_ps(p, first_lanes(count), v); }
+inline Vec load_first(const float* p, int count) {
+  return _mm512_maskz_loadu_ps(first_lanes(count), p);
+}
+inline void store_first(float* p, Vec v, int count) {
+  _mm512_mask_storeu_ps(p, first_lanes(count), v);
+}
 // v in the first `count` lanes, 0 in the others.
-inline Vec first_of(Vec v, int count) { return _mm512_maskz_mov_ps(first_lanes(count), v); }
+inline Vec first_of(Vec v, int count) {
+  return _mm512_maskz_mov_ps(first_lanes(count), v);
+}
 
-inline Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
-inline Vec sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
-inline Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
-inline Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
-inline Vec absolute(Vec a) { return _mm512_abs_ps(a); }
+inline Vec add(Vec a, Vec b) {
+  return _mm512_add_ps(a, b);
+}
+inline Vec sub(Vec a, Vec b) {
+  return _mm512_sub_ps(a, b);
+}
+inline Vec mul(Vec a, Vec b) {
+  return _mm512_mul_ps(a, b);
+}
+inline Vec fma(Vec a, Vec b, Vec c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+inline Vec absolute(Vec a) {
+  return _mm512_abs_ps(a);
+}
 // The larger one; a NaN in b comes through.
-inline Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
-inline Vec min(Vec a, Vec b) { return _mm512_min_ps(a, b); }
-inline Vec round_to_integer(Vec a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+inline Vec max(Vec a, Vec b) {
+  return _mm512_max_ps(a, b);
+}
+inline Vec min(Vec a, Vec b) {
+  return _mm512_min_ps(a, b);
+}
+inline Vec round_to_integer(Vec a) {
+  return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 // The float whose bits are those of a, shifted left by 23: an integer in the low bits becomes an exponent.
 inline Vec low_bits_to_exponent(Vec a) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 23));
@@ -50,15 +80,15 @@ inline void multiply_add(Vec& sum, Vec a, Vec b) {
 
 // Halves are added in the order 8, 4, 2, 1 apart.
 inline float sum_of(Vec v) {
-  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(v),
-                                    _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
+  const __m256 half =
+      _mm256_add_ps(_mm512_castps512_ps256(v), _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
   __m128 x = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
   x = _mm_add_ps(x, _mm_movehl_ps(x, x));
   return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
 }
 inline float max_of(Vec v) {
-  const __m256 half = _mm256_max_ps(_mm512_castps512_ps256(v),
-                                    _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
+  const __m256 half =
+      _mm256_max_ps(_mm512_castps512_ps256(v), _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
   __m128 x = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
   x = _mm_max_ps(x, _mm_movehl_ps(x, x));
   return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));

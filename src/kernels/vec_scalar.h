@@ -11,14 +11,20 @@ using IntVec = std::int32_t __attribute__((vector_size(16)));
 inline constexpr int kLanes = 4;
 inline constexpr int kTileRows = 6;
 
-inline Vec zero() { return Vec{0, 0, 0, 0}; }
-inline Vec broadcast(float x) { return Vec{x, x, x, x}; }
+inline Vec zero() {
+  return Vec{0, 0, 0, 0};
+}
+inline Vec broadcast(float x) {
+  return Vec{x, x, x, x};
+}
 inline Vec load(const float* p) {
   Vec v;
   __builtin_memcpy(&v, p, sizeof v);
   return v;
 }
-inline void store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof v); }
+inline void store(float* p, Vec v) {
+  __builtin_memcpy(p, &v, sizeof v);
+}
 // The first `count` lanes, 0 in the others; memory beyond them is not touched.
 inline Vec load_first(const float* p, int count) {
   Vec v = zero();
@@ -35,21 +41,43 @@ inline Vec first_of(Vec v, int count) {
   return v;
 }
 
-inline Vec add(Vec a, Vec b) { return a + b; }
-inline Vec sub(Vec a, Vec b) { return a - b; }
-inline Vec mul(Vec a, Vec b) { return a * b; }
-inline Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
-inline Vec absolute(Vec a) { return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(a) & 0x7FFFFFFF); }
+inline Vec add(Vec a, Vec b) {
+  return a + b;
+}
+inline Vec sub(Vec a, Vec b) {
+  return a - b;
+}
+inline Vec mul(Vec a, Vec b) {
+  return a * b;
+}
+inline Vec fma(Vec a, Vec b, Vec c) {
+  return a * b + c;
+}
+inline Vec absolute(Vec a) {
+  return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(a) & 0x7FFFFFFF);
+}
 // The larger one; a NaN in b comes through.
-inline Vec max(Vec a, Vec b) { return a > b ? a : b; }
-inline Vec min(Vec a, Vec b) { return a < b ? a : b; }
+inline Vec max(Vec a, Vec b) {
+  return a > b ? a : b;
+}
+inline Vec min(Vec a, Vec b) {
+  return a < b ? a : b;
+}
 // Adding and taking away 1.5 * 2^23 rounds any |a| < 2^22.
-inline Vec round_to_integer(Vec a) { return (a + 12582912.0f) - 12582912.0f; }
+inline Vec round_to_integer(Vec a) {
+  return (a + 12582912.0f) - 12582912.0f;
+}
 // The float whose bits are those of a, shifted left by 23: an integer in the low bits becomes an exponent.
-inline Vec low_bits_to_exponent(Vec a) { return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(a) << 23); }
-inline void multiply_add(Vec& sum, Vec a, Vec b) { sum += a * b; }
+inline Vec low_bits_to_exponent(Vec a) {
+  return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(a) << 23);
+}
+inline void multiply_add(Vec& sum, Vec a, Vec b) {
+  sum += a * b;
+}
 
-inline float sum_of(Vec v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+inline float sum_of(Vec v) {
+  return (v[0] + v[2]) + (v[1] + v[3]);
+}
 inline float max_of(Vec v) {
   float largest = v[0];
   for (int i = 1; i < kLanes; ++i) largest = largest > v[i] ? largest : v[i];
@@ -57,7 +85,9 @@ inline float max_of(Vec v) {
 }
 
 // b where a equals x, else c.
-inline Vec where_equal(Vec a, float x, Vec b, Vec c) { return a == x ? b : c; }
+inline Vec where_equal(Vec a, float x, Vec b, Vec c) {
+  return a == x ? b : c;
+}
 inline int count_equal(Vec a, float x) {
   int count = 0;
   for (int i = 0; i < kLanes; ++i) count += a[i] == x;

@@ -56,7 +56,8 @@ void make_windows(const Case& c, random::Stream stream, CaseData& data) {
       const auto length = static_cast<std::int64_t>(1 + stream.integer(21));
       for (std::int64_t i = 0; i < length && key < c.keys; ++i, ++key)
         data.key_index.push_back(static_cast<std::int32_t>(key));
-      key += 1 + static_cast<std::int64_t>(static_cast<double>(length) * (1 / c.window_share - 1) * 2 * stream.uniform());
+      key +=
+          1 + static_cast<std::int64_t>(static_cast<double>(length) * (1 / c.window_share - 1) * 2 * stream.uniform());
     }
     data.row_offsets.push_back(static_cast<std::int64_t>(data.key_index.size()));
   }
@@ -178,7 +179,8 @@ std::vector<Case> forward_cases() {
   add({.batches = 1, .heads = 1, .queries = 1, .keys = 1, .key_width = 1, .value_width = 1});
   // Edges of tiles (6 and 12 rows), panels (8, 16, 32 keys) and blocks (256 keys).
   for (const std::int64_t queries : {1, 5, 6, 7, 11, 12, 13, 25})
-    for (const std::int64_t keys : {1, 15, 16, 17, 31, 32, 33, 255, 256, 257, 700}) add({.queries = queries, .keys = keys});
+    for (const std::int64_t keys : {1, 15, 16, 17, 31, 32, 33, 255, 256, 257, 700})
+      add({.queries = queries, .keys = keys});
   for (const std::int64_t width : {16, 32, 64, 128})
     add({.queries = 13, .keys = 300, .key_width = width, .value_width = width});
   for (const std::int64_t width : {1, 3, 8, 15, 17, 24, 31, 33, 40, 48, 65, 100, 129, 200, 255, 256})
@@ -210,12 +212,10 @@ std::vector<Case> feature_cases() {
   add("windows_removed", [](Case& c) { c.window_heads = 0, c.removed = 0.5; });
   add("windows_large", [](Case& c) { c.window_heads = 1, c.bias_size = 1e4; });
   add("windows_strong", [](Case& c) { c.window_heads = 1, c.bias_size = 60; });
-  add("windows_interleaved_bfloat16", [](Case& c) {
-    c.window_heads = 1, c.interleaved = true, c.type = ElementType::bfloat16;
-  });
-  add("odd_width_bfloat16", [](Case& c) {
-    c.key_width = 33, c.value_width = 41, c.keys = 271, c.type = ElementType::bfloat16;
-  });
+  add("windows_interleaved_bfloat16",
+      [](Case& c) { c.window_heads = 1, c.interleaved = true, c.type = ElementType::bfloat16; });
+  add("odd_width_bfloat16",
+      [](Case& c) { c.key_width = 33, c.value_width = 41, c.keys = 271, c.type = ElementType::bfloat16; });
   add("segments_shared", [](Case& c) { c.segments = 7, c.segment_heads = 1; });
   add("segments_of_heads", [](Case& c) { c.segments = 7, c.segment_heads = 0; });
   add("segments_without_values", [](Case& c) { c.segments = 5; });
@@ -238,12 +238,14 @@ std::vector<Case> feature_cases() {
   add("padding", [](Case& c) { c.padding = true; });
   add("lengths", [](Case& c) { c.lengths = true; });
   add("everything", [](Case& c) {
-    c.window_heads = 1, c.segments = 7, c.segment_heads = 0, c.absent_segment = true, c.mask_batches = 1, c.mask_heads = 0;
+    c.window_heads = 1, c.segments = 7, c.segment_heads = 0, c.absent_segment = true, c.mask_batches = 1,
+    c.mask_heads = 0;
     c.blocked_batches = 0, c.blocked_heads = 1, c.padding = c.lengths = c.empty_row = true, c.removed = 0.05;
   });
   add("dropout", [](Case& c) { c.dropout = 0.25; });
   add("dropout_and_everything", [](Case& c) {
-    c.window_heads = 0, c.segments = 6, c.segment_heads = 1, c.absent_segment = true, c.mask_batches = 0, c.mask_heads = 1;
+    c.window_heads = 0, c.segments = 6, c.segment_heads = 1, c.absent_segment = true, c.mask_batches = 0,
+    c.mask_heads = 1;
     c.padding = c.lengths = true, c.dropout = 0.1;
   });
   return cases;

@@ -14,9 +14,9 @@ struct Case {
   std::int64_t batches = 1, heads = 2, queries = 7, keys = 33, key_width = 32, value_width = 32;
   bool interleaved = false;  // [B, rows, H, width] seen as [B, H, rows, width]
   ElementType type = ElementType::float32;
-  double magnitude = 1;   // of q and k
-  double bias_size = 2;   // of window, segment and mask values
-  double removed = 0;     // share of window, segment and mask values that are -inf
+  double magnitude = 1;             // of q and k
+  double bias_size = 2;             // of window, segment and mask values
+  double removed = 0;               // share of window, segment and mask values that are -inf
   std::int64_t window_heads = -1;   // -1: none
   double window_share = 0.2;        // share of keys in a row's windows
   std::int64_t segments = 0;        // 0: none

@@ -44,7 +44,8 @@ struct Loops {
     Row r{std::vector<double>(keys), std::vector<double>(keys), std::vector<double>(keys, 1.0),
           std::vector<std::int64_t>(keys, -1), std::vector<std::int64_t>(keys, 0)};
     if (p.windows.row_offsets != nullptr)
-      for (std::int64_t e = p.windows.row_offsets[b * p.queries + i]; e < p.windows.row_offsets[b * p.queries + i + 1]; ++e)
+      for (std::int64_t e = p.windows.row_offsets[b * p.queries + i]; e < p.windows.row_offsets[b * p.queries + i + 1];
+           ++e)
         r.window_entry[static_cast<std::size_t>(p.windows.key_index[e])] = e;
     for (std::int64_t s = 0; p.segments.offsets != nullptr && s < p.segments.count; ++s)
       for (std::int64_t j = p.segments.offsets[s]; j < p.segments.offsets[s + 1]; ++j)
@@ -63,9 +64,9 @@ struct Loops {
       r.z[k] = score + bias;
       r.plain[k] = bias == kMinusInfinity ? kMinusInfinity : score;
       if (p.dropout.probability > 0) {
-        const std::uint32_t word = random::attention_dropout_word(
-            p.dropout.seed, static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(h), static_cast<std::uint32_t>(i),
-            static_cast<std::uint32_t>(j));
+        const std::uint32_t word =
+            random::attention_dropout_word(p.dropout.seed, static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(h),
+                                           static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(j));
         r.keep[k] = word >= random::dropout_threshold(p.dropout.probability) ? 1 / (1 - p.dropout.probability) : 0;
       }
     }
@@ -97,7 +98,8 @@ struct Loops {
       result.largest_weight[index] = std::max(result.largest_weight[index], w[j]);
       result.sum_of_squares[index] += w[j] * w[j];
       if (p.segments.offsets != nullptr)
-        result.segment_mass[index * static_cast<std::size_t>(p.segments.count) + static_cast<std::size_t>(r.segment[j])] += w[j];
+        result.segment_mass[index * static_cast<std::size_t>(p.segments.count) +
+                            static_cast<std::size_t>(r.segment[j])] += w[j];
       result.change[index] += 0.5 * std::abs(w[j] - plain[j]);
       if (w[j] > 0) result.divergence[index] += w[j] * ((r.z[j] - lse) - (r.plain[j] - plain_lse));
     }
@@ -126,7 +128,8 @@ struct Loops {
       }
       for (std::size_t d = 0; d < value_width; ++d)
         result.grad_v[key_row * value_width + d] += w[j] * r.keep[j] * go[d];
-      if (r.window_entry[j] >= 0) result.grad_window[static_cast<std::size_t>(window_base(h) + r.window_entry[j])] += dz;
+      if (r.window_entry[j] >= 0)
+        result.grad_window[static_cast<std::size_t>(window_base(h) + r.window_entry[j])] += dz;
       if (p.segments.value != nullptr)
         result.grad_segment[static_cast<std::size_t>(segment_row(b, h, i) + r.segment[j])] += dz;
       if (p.mask.data != nullptr) result.grad_mask[at(p.mask.strides, b, h, i) + j] += dz;

@@ -6,7 +6,9 @@
 namespace camber::kernels::test {
 namespace {
 
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+std::size_t size(std::int64_t count) {
+  return static_cast<std::size_t>(count);
+}
 
 Strides contiguous(const AttentionProblem& p, std::int64_t rows, std::int64_t width) {
   return {p.heads * rows * width, rows * width, width};
@@ -25,7 +27,9 @@ ForwardRun run_forward(const CaseData& data, Isa isa, bool statistics, const Par
   std::vector<std::uint16_t> halves(run.output.size(), 0xFFFF);
   const bool full = p.type == ElementType::float32;
   ForwardResult result{full ? static_cast<void*>(run.output.data()) : halves.data(),
-                       contiguous(p, p.queries, p.value_width), run.logsumexp.data(), {}};
+                       contiguous(p, p.queries, p.value_width),
+                       run.logsumexp.data(),
+                       {}};
   if (statistics) {
     for (auto* values : {&run.entropy, &run.largest_weight, &run.sum_of_squares, &run.change, &run.divergence})
       values->assign(rows, NAN);

@@ -1,9 +1,9 @@
 #pragma once
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "kernels/attention_reference.h"
 

@@ -1,11 +1,11 @@
 #pragma once
-// AVX-512 intrinsics on CPUs that lack it, for the tests: SIMDe's portable versions, and plain loops for the few that it
-// does not have. Included before everything else when kernel_table.cpp is compiled with CAMBER_EMULATED_AVX512.
+// AVX-512 intrinsics on CPUs that lack it, for the tests: SIMDe's portable versions, and plain loops for the few that
+// it does not have. Included before everything else when kernel_table.cpp is compiled with CAMBER_EMULATED_AVX512.
 #define SIMDE_ENABLE_NATIVE_ALIASES
-#include <simde/x86/avx512.h>
-
 #include <cstdint>
 #include <cstring>
+
+#include <simde/x86/avx512.h>
 
 namespace camber::kernels::emulated {
 
@@ -42,7 +42,8 @@ inline __m512i maskz_loadu_epi32(unsigned mask, const void* p) {
 inline __m256i maskz_loadu_epi16(unsigned mask, const void* p) {
   Lanes<std::uint16_t, 16> lanes;
   for (int i = 0; i < 16; ++i)
-    if ((mask >> i & 1) != 0) std::memcpy(&lanes.at[i], static_cast<const std::uint16_t*>(p) + i, sizeof(std::uint16_t));
+    if ((mask >> i & 1) != 0)
+      std::memcpy(&lanes.at[i], static_cast<const std::uint16_t*>(p) + i, sizeof(std::uint16_t));
   return bits_of<__m256i>(lanes);
 }
 

@@ -1,8 +1,8 @@
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "kernels/exp2_probe.h"
 #include "kernels/isa.h"
@@ -14,8 +14,8 @@ using Exp2 = void (*)(const float*, float*, int);
 
 std::vector<std::pair<Isa, Exp2>> supported() {
   std::vector<std::pair<Isa, Exp2>> found;
-  for (const auto& [isa, function] : {std::pair<Isa, Exp2>{Isa::scalar, exp2_scalar}, {Isa::avx2, exp2_avx2},
-                                      {Isa::avx512, exp2_avx512}})
+  for (const auto& [isa, function] :
+       {std::pair<Isa, Exp2>{Isa::scalar, exp2_scalar}, {Isa::avx2, exp2_avx2}, {Isa::avx512, exp2_avx512}})
     if (isa_supported(isa)) found.emplace_back(isa, function);
   return found;
 }

@@ -12,7 +12,8 @@ void check(const Case& c) {
     const ForwardRun found = run_forward(data, isa);
     const double allowed = relative_bound(expected, c);
     expect_close(found.output, expected.output, allowed * largest(expected.output), "output");
-    expect_close(found.logsumexp, expected.logsumexp, allowed * std::max(1.0, largest(expected.logsumexp)), "logsumexp");
+    expect_close(found.logsumexp, expected.logsumexp, allowed * std::max(1.0, largest(expected.logsumexp)),
+                 "logsumexp");
   }
 }
 

@@ -1,10 +1,10 @@
 #pragma once
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstring>
 #include <stdexcept>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace camber::kernels::test {
 

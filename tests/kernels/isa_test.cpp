@@ -1,8 +1,8 @@
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "kernels/attention.h"
 

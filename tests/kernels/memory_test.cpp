@@ -66,15 +66,14 @@ void run_guarded(const CaseData& data, Isa isa, bool at_end) {
   ForwardResult result{guarded.room<float>(rows * p.value_width), out, guarded.room<float>(rows), {}};
   if (p.type == ElementType::bfloat16) result.output = guarded.room<std::uint16_t>(rows * p.value_width);
   forward(p, result, isa);
-  result.statistics = {guarded.room<float>(rows), guarded.room<float>(rows), guarded.room<float>(rows),
-                       guarded.room<float>(rows * p.segments.count), guarded.room<float>(rows),
-                       guarded.room<float>(rows), guarded.room<std::int64_t>(rows)};
+  result.statistics = {guarded.room<float>(rows),       guarded.room<float>(rows),
+                       guarded.room<float>(rows),       guarded.room<float>(rows * p.segments.count),
+                       guarded.room<float>(rows),       guarded.room<float>(rows),
+                       guarded.room<std::int64_t>(rows)};
   forward(p, result, isa);
   if (p.type == ElementType::bfloat16) return;
-  const BackwardInput input{{result.output, out},
-                            result.logsumexp,
-                            {guarded.copy(data.grad_output), out},
-                            guarded.copy(data.grad_logsumexp)};
+  const BackwardInput input{
+      {result.output, out}, result.logsumexp, {guarded.copy(data.grad_output), out}, guarded.copy(data.grad_logsumexp)};
   Gradients gradients;
   const auto strides = [&](std::int64_t count, std::int64_t width) {
     return Strides{p.heads * count * width, count * width, width};
@@ -82,7 +81,8 @@ void run_guarded(const CaseData& data, Isa isa, bool at_end) {
   gradients.q = {guarded.room<float>(rows * p.key_width), strides(p.queries, p.key_width)};
   gradients.k = {guarded.room<float>(p.batches * p.heads * p.keys * p.key_width), strides(p.keys, p.key_width)};
   gradients.v = {guarded.room<float>(p.batches * p.heads * p.keys * p.value_width), strides(p.keys, p.value_width)};
-  if (p.windows.row_offsets != nullptr) gradients.window_value = guarded.room<float>(p.windows.heads * p.windows.entries);
+  if (p.windows.row_offsets != nullptr)
+    gradients.window_value = guarded.room<float>(p.windows.heads * p.windows.entries);
   if (p.segments.value != nullptr)
     gradients.segment_value = guarded.room<float>(p.batches * p.segments.heads * p.queries * p.segments.count);
   if (p.mask.data != nullptr)

@@ -39,7 +39,12 @@ std::vector<Case> cases() {
     if (c.name == "windows_segments_absent" || c.name == "everything" || c.name == "dropout_and_everything" ||
         c.name == "windows_strong")
       chosen.push_back(c);
-  chosen.push_back({.name = "larger", .heads = 3, .queries = 250, .keys = 1700, .window_heads = 1, .segments = 5,
+  chosen.push_back({.name = "larger",
+                    .heads = 3,
+                    .queries = 250,
+                    .keys = 1700,
+                    .window_heads = 1,
+                    .segments = 5,
                     .segment_heads = 1});
   return chosen;
 }
@@ -92,12 +97,35 @@ TEST(Backward, ComputesOnlyWhatIsWantedWithTheSameBits) {
 
 // Problems whose arrays do not fit one wave: cut by queries, by heads, by batches.
 TEST(Backward, AgreesWithTheDefinitionOverSeveralWaves) {
-  for (const Case& c : {Case{.name = "queries", .heads = 1, .queries = 4900, .keys = 200, .key_width = 256,
-                             .value_width = 8, .window_heads = 1, .segments = 2, .segment_heads = 1},
-                        Case{.name = "heads", .heads = 4, .queries = 1500, .keys = 200, .key_width = 256,
-                             .value_width = 8, .window_heads = 1, .segments = 2, .segment_heads = 0},
-                        Case{.name = "batches", .batches = 5, .heads = 2, .queries = 700, .keys = 200, .key_width = 256,
-                             .value_width = 8, .segments = 2, .segment_heads = 1, .mask_batches = 1, .mask_heads = 1}}) {
+  for (const Case& c : {Case{.name = "queries",
+                       .heads = 1,
+                       .queries = 4900,
+                       .keys = 200,
+                       .key_width = 256,
+                       .value_width = 8,
+                       .window_heads = 1,
+                       .segments = 2,
+                       .segment_heads = 1},
+                        Case{.name = "heads",
+                        .heads = 4,
+                        .queries = 1500,
+                        .keys = 200,
+                        .key_width = 256,
+                        .value_width = 8,
+                        .window_heads = 1,
+                        .segments = 2,
+                        .segment_heads = 0},
+                        Case{.name = "batches",
+                        .batches = 5,
+                        .heads = 2,
+                        .queries = 700,
+                        .keys = 200,
+                        .key_width = 256,
+                        .value_width = 8,
+                        .segments = 2,
+                        .segment_heads = 1,
+                        .mask_batches = 1,
+                        .mask_heads = 1}}) {
     const CaseData data(c);
     const Reference expected = reference(data);
     const Isa isa = chosen_isa();
