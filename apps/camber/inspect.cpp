@@ -9,6 +9,7 @@
 #include "camber/data/cue_separation.h"
 #include "camber/data/frame_picture.h"
 #include "camber/data/gates.h"
+#include "camber/data/inspection.h"
 #include "camber/data/splits.h"
 #include "camber/drawing/jpeg.h"
 #include "camber/storage/atomic_file.h"
@@ -17,9 +18,9 @@ namespace camber::app {
 namespace {
 
 struct InspectArguments {
-  std::string data{}, version = "v1.0-simulated", split{}, picture{}, sheet{}, faults = "none";
+  std::string data{}, version = "v1.0-simulated", split{}, scenes{}, picture{}, sheet{}, faults = "none";
   std::int64_t frame = 0, severity = 3;
-  bool gates = false, cues = false, points = false;
+  bool gates = false, cues = false, points = false, tables_only = false, read = false;
 };
 
 // Frames at the size of the data set's own pictures; large ones at half of it.
@@ -60,18 +61,44 @@ void draw(const InspectArguments& arguments, const data::Dataset& dataset, const
                                                           static_cast<int>(arguments.severity), seed));
 }
 
+data::Split chosen_split(const data::Dataset& dataset, const InspectArguments& arguments) {
+  if (!arguments.scenes.empty()) return data::read_scenes(dataset, arguments.scenes);
+  return arguments.split.empty() ? data::whole_data_set(dataset) : data::find_split(dataset, arguments.split);
+}
+
+// What there is to count: objects by class, distance, visibility and points, files by sensor.
+int count(const InspectArguments& arguments, const data::Dataset& dataset, const data::Split& split,
+          const CommonOptions& common) {
+  data::InspectionOptions options{.threads = static_cast<int>(common.threads)};
+  if (arguments.tables_only) options.files = data::FileCheck::kSkip;
+  if (arguments.read) options.files = data::FileCheck::kRead;
+  console::Progress progress({.task = "inspect",
+                              .unit = "files",
+                              .total = data::files_of(dataset, split),
+                              .quiet = common.quiet || arguments.tables_only});
+  options.progress = [&progress](std::int64_t files) { progress.advance(files); };
+  const data::Inspection inspection = data::inspect(dataset, split, options);
+  progress.finish();
+  print_answer(common.format == Format::kJson  ? data::to_json(inspection)
+               : common.format == Format::kCsv ? data::to_csv(inspection)
+                                               : data::to_text(inspection));
+  return inspection.problems.empty() ? kSuccess : kFailure;
+}
+
 int run_inspect(const InspectArguments& arguments, const CommonOptions& common) {
   const bool draws = !arguments.picture.empty() || !arguments.sheet.empty();
-  if (!arguments.gates && !arguments.cues && !draws)
-    throw std::invalid_argument("[inspect] one of --gates, --cues, --picture or --sheet must be given");
+  if (arguments.tables_only && arguments.read)
+    throw std::invalid_argument("[inspect] --tables-only and --read must not be given together");
+  if ((arguments.gates || arguments.cues) && common.format == Format::kCsv)
+    throw std::invalid_argument("[inspect] --format must be text or json with --gates and --cues, got csv");
   if (arguments.gates && arguments.cues && common.format == Format::kJson)
     throw std::invalid_argument("[inspect] --gates and --cues must be asked for one by one with --format json");
   const auto threads = static_cast<int>(common.threads);
   const data::Dataset dataset(arguments.data, arguments.version, threads);
-  const data::Split split =
-      arguments.split.empty() ? data::whole_data_set(dataset) : data::find_split(dataset, arguments.split);
+  const data::Split split = chosen_split(dataset, arguments);
   const data::FrameOptions frames = frames_of(dataset);
   if (draws) draw(arguments, dataset, split, frames, common.seed);
+  if (!arguments.gates && !arguments.cues) return count(arguments, dataset, split, common);
   const bool json = common.format == Format::kJson;
   const std::vector<data::Fault> faults = arguments.cues ? data::cue_faults() : std::vector<data::Fault>{};
   const std::size_t passes = faults.size() + (arguments.gates ? 1 : 0);
@@ -100,11 +127,14 @@ int run_inspect(const InspectArguments& arguments, const CommonOptions& common) 
 void register_inspect(Command& program) {
   auto arguments = std::make_shared<InspectArguments>();
   Command& command = program.add({.name = "inspect",
-                                  .summary = "look a data set over before use",
+                                  .summary = "look a data set over before use: objects, files, pictures with boxes",
                                   .example = "camber inspect --data world --gates"});
   command.option("--data", arguments->data, "the data set's folder", Presence::kRequired);
   command.option("--version", arguments->version, "folder of its tables");
-  command.option("--split", arguments->split, "only these scenes; all by default");
+  command.option("--split", arguments->split, "from splits.json, or an official split; all scenes by default");
+  command.option("--scenes", arguments->scenes, "a file of scene names instead of a split");
+  command.option("--tables-only", arguments->tables_only, "count objects only, look at no file");
+  command.option("--read", arguments->read, "read and decode the key frames' files, not only find them");
   command.option("--gates", arguments->gates, "can this world show trust? counts and probes without any network");
   command.option("--cues", arguments->cues, "how well the router's cues alone betray faulty sensors");
   command.option("--picture", arguments->picture, "draw one frame with its true boxes to a .png or .jpg file");
@@ -113,7 +143,8 @@ void register_inspect(Command& program) {
   command.option("--points", arguments->points, "show LiDAR points on the cameras' pictures too");
   command.option("--sheet", arguments->sheet, "draw every fault at once to a .png or .jpg file");
   command.option("--severity", arguments->severity, "severity of the faults on the sheet");
-  command.run([arguments](const CommonOptions& common) { return run_inspect(*arguments, common); });
+  command.run([arguments](const CommonOptions& common) { return run_inspect(*arguments, common); },
+              {Format::kText, Format::kJson, Format::kCsv});
 }
 
 }  // namespace camber::app

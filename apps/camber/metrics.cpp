@@ -9,7 +9,7 @@ namespace camber::app {
 namespace {
 
 struct MetricsArguments {
-  std::string results{}, data{}, scenes{}, ground_truth{}, config{}, details{};
+  std::string results{}, data{}, scenes{}, ground_truth{}, config{}, curves{}, details{};
   eval::MetricsRequest request{};
 };
 
@@ -35,6 +35,7 @@ int run_metrics(const MetricsArguments& arguments, const CommonOptions& common) 
   request.seed = common.seed;
   request.threads = static_cast<int>(common.threads);
   const eval::MetricsReport report = eval::evaluate_results(request);
+  if (!arguments.curves.empty()) storage::write_file(arguments.curves, eval::curves_to_svg(report));
   if (!arguments.details.empty()) storage::write_file(arguments.details, eval::details_to_json(report));
   print_answer(written(report, common.format));
   return kSuccess;
@@ -60,6 +61,7 @@ void register_metrics(Command& program) {
   command.option("--distances", request.distance_edges, "edges of the rings for the table by distance, metres");
   command.option("--points", request.point_edges, "edges for the table by points inside the object");
   command.option("--bootstrap", request.bootstrap, "replicates for 95 % intervals over scenes; 0: none");
+  command.option("--curves", arguments->curves, "write precision over recall there, as an SVG");
   command.option("--details", arguments->details, "write every curve there, in the devkit's format");
   command.run([arguments](const CommonOptions& common) { return run_metrics(*arguments, common); },
               {Format::kText, Format::kJson, Format::kCsv});

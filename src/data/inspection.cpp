@@ -120,7 +120,6 @@ void check_files(const Dataset& dataset, const std::vector<Index>& rows, const I
   constexpr std::size_t kRowsPerTask = 64;
   std::mutex noting;
   std::map<std::size_t, std::string> problems;  // by place, so that the list does not depend on the threads
-  std::int64_t done = 0;
   for_each_task((rows.size() + kRowsPerTask - 1) / kRowsPerTask, options.threads, [&](std::size_t task) {
     const std::size_t end = std::min(rows.size(), (task + 1) * kRowsPerTask);
     for (std::size_t i = task * kRowsPerTask; i < end; ++i) {
@@ -135,8 +134,7 @@ void check_files(const Dataset& dataset, const std::vector<Index>& rows, const I
       if (problems.size() > kListedProblems) problems.erase(std::prev(problems.end()));
     }
     const std::lock_guard lock(noting);
-    done += static_cast<std::int64_t>(end - task * kRowsPerTask);
-    if (options.progress) options.progress(done);
+    if (options.progress) options.progress(static_cast<std::int64_t>(end - task * kRowsPerTask));
   });
   for (auto& [place, problem] : problems) result.problems.push_back(std::move(problem));
 }

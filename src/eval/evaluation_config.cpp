@@ -72,7 +72,8 @@ EvaluationConfig EvaluationConfig::read(const std::filesystem::path& path) {
                          thresholds.clear();
                          config.distance_names.clear();
                          json::for_each_element(v, "dist_ths", [&](json::Value item) {
-                           const bool whole = item.is_integer();
+                           bool whole = false;
+                           if (item.is_integer().get(whole)) whole = false;
                            const double metres = json::any_number(item, "dist_ths");
                            if (std::find(thresholds.begin(), thresholds.end(), metres) != thresholds.end()) return;
                            thresholds.push_back(metres);

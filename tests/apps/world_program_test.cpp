@@ -61,6 +61,10 @@ TEST_F(WorldProgram, SimulatesFaultsAndInspects) {
   ASSERT_EQ(dark.code, 0) << dark.errors;
   EXPECT_EQ(nlohmann::json::parse(dark.output)["changed_files"], 12 * (6 + 3));
 
+  const Answer counts = call("inspect --data world --read --format json");
+  ASSERT_EQ(counts.code, 0) << counts.errors;
+  EXPECT_EQ(nlohmann::json::parse(counts.output)["tables"]["sample"], 12);
+  EXPECT_EQ(nlohmann::json::parse(counts.output)["sensors"][0]["damaged"], 0);
   const Answer gates = call("inspect --data world --gates --format json");
   ASSERT_EQ(gates.code, 0) << gates.errors;
   EXPECT_EQ(nlohmann::json::parse(gates.output)["frames"], 12);
@@ -91,9 +95,9 @@ TEST_F(WorldProgram, AnswersMistakesInASentence) {
   EXPECT_NE(call("simulate --out x --world.frmes=2").errors.find("frames"), std::string::npos);
   EXPECT_EQ(call("simulate --out x --scenes 0").errors, "camber: [simulate] scenes must be 1 to 9999, got 0\n");
   EXPECT_NE(call("faults --data x --faults drak --out y").errors.find("did you mean 'dark'"), std::string::npos);
-  EXPECT_EQ(call("inspect --data x").errors,
-            "camber: [inspect] one of --gates, --cues, --picture or --sheet must be given\n");
-  EXPECT_EQ(call("inspect --data nowhere --gates").code, 1);
+  EXPECT_EQ(call("inspect --data nowhere --read --tables-only").errors,
+            "camber: [inspect] --tables-only and --read must not be given together\n");
+  EXPECT_EQ(call("inspect --data nowhere --gates").code, 2);
 }
 
 TEST_F(WorldProgram, TheDocumentationHoldsTheTableOfFaults) {

@@ -31,7 +31,9 @@ TEST(Inspection, CountsObjectsAndFiles) {
   EXPECT_EQ(good.sensors[1].key_frames, 6);
   // One file gone, one cut off.
   std::filesystem::remove(folder.path() / "sweeps/LIDAR_TOP/data-0-LIDAR_TOP-0.pcd.bin");
-  tests::write_bytes(folder.path() / "samples/CAM_BACK/data-1-CAM_BACK-2.jpg", {0xFF, 0xD8, 0xFF, 0xE0});
+  std::vector<std::uint8_t> jpeg = tests::make_jpeg(96, 64);
+  jpeg.resize(jpeg.size() / 2);
+  tests::write_bytes(folder.path() / "samples/CAM_BACK/data-1-CAM_BACK-2.jpg", jpeg);
   for (const int threads : {1, 3}) {
     const Inspection bad = inspect(dataset, whole_data_set(dataset), {.files = FileCheck::kRead, .threads = threads});
     EXPECT_EQ(bad.sensors[0].missing, 1);

@@ -133,7 +133,7 @@ TEST_F(SmallMetrics, OfASplitPassOverOtherSamples) {
   EXPECT_TRUE(std::isnan(report.evaluation.metrics.classes[8].errors[2]));
   // Pedestrians stand about 20 m away and have 14 LiDAR points and one radar point.
   EXPECT_EQ(report.by_distance[1].true_objects + report.by_distance[2].true_objects, 7);
-  EXPECT_EQ(report.by_points[1].true_objects, 3);
+  EXPECT_EQ(report.by_points[1].true_objects, 4);  // and the cone, with 8
   EXPECT_EQ(report.by_points[1].found, 3);
 }
 

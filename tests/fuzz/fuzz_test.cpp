@@ -16,7 +16,7 @@ namespace {
 
 std::int64_t iterations() {
   const char* wanted = std::getenv("CAMBER_FUZZ_ITERATIONS");
-  return wanted == nullptr ? 3000 : std::atoll(wanted);
+  return wanted == nullptr ? 5000 : std::atoll(wanted);
 }
 
 double peak_megabytes() {
@@ -63,7 +63,7 @@ TEST_P(Fuzz, EndsInAnAnswerOrASentence) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Fuzz, testing::Range(std::size_t{0}, std::size_t{5}),
-                         [](const auto& info) { return std::string(fuzz_targets()[info.param].name); });
+                         [](const auto& target) { return std::string(fuzz_targets()[target.param].name); });
 
 }  // namespace
 }  // namespace camber::tests

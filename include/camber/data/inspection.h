@@ -23,7 +23,7 @@ struct InspectionOptions {
   std::vector<double> distance_edges{0, 10, 20, 30, 40, 50};  ///< metres; one more bin beyond the last
   std::vector<double> point_edges{0, 1, 5, 20, 100};          ///< LiDAR points; the last bin is open
   int threads = 0;
-  /// Told now and then how many of the files have been looked at.
+  /// Told now and then how many more files have been looked at.
   std::function<void(std::int64_t)> progress{};
 };
 
