@@ -173,8 +173,8 @@ TableTexts small_tables() {
   return tables;
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "camber-test-XXXXXX").string();
+TemporaryFolder::TemporaryFolder(const std::filesystem::path& inside) {
+  std::string name = (inside / "camber-test-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
   path_ = name;
 }

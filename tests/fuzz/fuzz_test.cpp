@@ -16,7 +16,7 @@ namespace {
 
 std::int64_t iterations() {
   const char* wanted = std::getenv("CAMBER_FUZZ_ITERATIONS");
-  return wanted == nullptr ? 3000 : std::atoll(wanted);
+  return wanted == nullptr ? 5000 : std::atoll(wanted);
 }
 
 double peak_megabytes() {
