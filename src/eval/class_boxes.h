@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -7,11 +8,17 @@
 
 namespace camber::eval {
 
+/// Where the boxes of each class stand, found in one pass over all of them.
+struct ClassIndex {
+  std::array<std::vector<std::uint32_t>, kClassCount> predictions{}, truths{};
+  explicit ClassIndex(const EvaluationBoxes& boxes);
+};
+
 /// The boxes of one class laid out for matching: what every comparison needs stands side by side, because a run over
 /// whole boxes in the order of scores would miss the cache at every step.
 class ClassBoxes {
  public:
-  ClassBoxes(const EvaluationBoxes& boxes, DetectionClass label);
+  ClassBoxes(const EvaluationBoxes& boxes, const ClassIndex& index, DetectionClass label);
 
   /// The part of the plane that is compared, as distance from the ego vehicle: from <= distance < to.
   struct Ring {

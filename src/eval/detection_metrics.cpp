@@ -165,16 +165,17 @@ std::vector<Evaluation> evaluate_rings(const EvaluationBoxes& boxes, const Evalu
     evaluation.curves.resize(classes * distances);
   }
   // Classes with many predictions first: the last task decides when all are done.
-  std::vector<std::size_t> sizes(kClassCount), order(classes);
-  for (const DetectionBox& box : boxes.predictions.boxes) ++sizes[static_cast<std::size_t>(box.label)];
+  const ClassIndex index(boxes);
+  std::vector<std::size_t> order(classes);
   for (std::size_t c = 0; c < classes; ++c) order[c] = c;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return sizes[static_cast<std::size_t>(config.class_ranges[a].label)] >
-           sizes[static_cast<std::size_t>(config.class_ranges[b].label)];
-  });
+  const auto predictions_of = [&](std::size_t c) {
+    return index.predictions[static_cast<std::size_t>(config.class_ranges[c].label)].size();
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return predictions_of(a) > predictions_of(b); });
   data::for_each_task(classes, threads, [&](std::size_t task) {
     const std::size_t c = order[task];
-    ClassBoxes of_class(boxes, config.class_ranges[c].label);
+    ClassBoxes of_class(boxes, index, config.class_ranges[c].label);
     for (std::size_t ring = 0; ring < rings.size(); ++ring) {
       for (std::size_t d = 0; d < distances; ++d) {
         ClassMatches& matches = evaluations[ring].matches[c * distances + d];

@@ -33,17 +33,28 @@ double scale_error(const DetectionBox& truth, const DetectionBox& prediction) {
 
 }  // namespace
 
-ClassBoxes::ClassBoxes(const EvaluationBoxes& boxes, DetectionClass label) : boxes_(boxes), label_(label) {
-  const auto place_of = [](const SampleBoxes& set, std::size_t i) {
+ClassIndex::ClassIndex(const EvaluationBoxes& boxes) {
+  const auto list = [](const std::vector<DetectionBox>& all, auto& by_class) {
+    for (std::size_t i = 0; i < all.size(); ++i)
+      by_class[static_cast<std::size_t>(all[i].label)].push_back(static_cast<std::uint32_t>(i));
+  };
+  list(boxes.predictions.boxes, predictions);
+  list(boxes.truth.boxes, truths);
+}
+
+ClassBoxes::ClassBoxes(const EvaluationBoxes& boxes, const ClassIndex& index, DetectionClass label)
+    : boxes_(boxes), label_(label) {
+  const auto place_of = [](const SampleBoxes& set, std::uint32_t i) {
     const DetectionBox& box = set.boxes[i];
-    return Place{box.translation[0], box.translation[1], box.ego_distance, box.sample, static_cast<std::uint32_t>(i)};
+    return Place{box.translation[0], box.translation[1], box.ego_distance, box.sample, i};
   };
   // By score descending, of equal scores the later one first.
   std::vector<std::pair<double, std::uint32_t>> ranked;
-  for (std::size_t i = 0; i < boxes.predictions.boxes.size(); ++i)
-    if (boxes.predictions.boxes[i].label == label)
-      ranked.emplace_back(boxes.predictions.boxes[i].score, static_cast<std::uint32_t>(i));
+  for (const std::uint32_t i : index.predictions[static_cast<std::size_t>(label)])
+    ranked.emplace_back(boxes.predictions.boxes[i].score, i);
   std::sort(ranked.begin(), ranked.end(), std::greater<>());
+  predictions_.reserve(ranked.size());
+  scores_.reserve(ranked.size());
   for (const auto& [score, i] : ranked) {
     predictions_.push_back(place_of(boxes.predictions, i));
     scores_.push_back(score);
@@ -51,11 +62,12 @@ ClassBoxes::ClassBoxes(const EvaluationBoxes& boxes, DetectionClass label) : box
   prediction_yaws_.resize(ranked.size());
   prediction_yaw_known_.resize(ranked.size());
   truth_offsets_.push_back(0);
+  auto next = index.truths[static_cast<std::size_t>(label)].begin();
+  const auto end = index.truths[static_cast<std::size_t>(label)].end();
   for (std::size_t sample = 0; sample < boxes.truth.samples(); ++sample) {
-    for (std::size_t i = boxes.truth.offsets[sample]; i < boxes.truth.offsets[sample + 1]; ++i) {
-      if (boxes.truth.boxes[i].label != label) continue;
-      truths_.push_back(place_of(boxes.truth, i));
-      truth_yaws_.push_back(quaternion_yaw(boxes.truth.boxes[i].rotation));
+    for (; next != end && *next < boxes.truth.offsets[sample + 1]; ++next) {
+      truths_.push_back(place_of(boxes.truth, *next));
+      truth_yaws_.push_back(quaternion_yaw(boxes.truth.boxes[*next].rotation));
     }
     truth_offsets_.push_back(static_cast<std::uint32_t>(truths_.size()));
   }
@@ -120,7 +132,7 @@ ClassMatches ClassBoxes::match(double distance, const Ring& ring) {
 }
 
 ClassMatches match_class(const EvaluationBoxes& boxes, DetectionClass label, double distance) {
-  return ClassBoxes(boxes, label).match(distance, {});
+  return ClassBoxes(boxes, ClassIndex(boxes), label).match(distance, {});
 }
 
 }  // namespace camber::eval

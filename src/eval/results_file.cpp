@@ -109,10 +109,19 @@ ParsedChunk parse_chunk(simdjson::ondemand::parser& parser, data::RecordChunk& c
   return parsed;
 }
 
+// Boxes that room is made for in advance: a file that lies about its size must not take the memory.
+constexpr double kMostReserved = 4e6;
+
 // Puts the chunks together. A sample that stands twice keeps its first place and its last boxes, as in Python.
 class Collector {
  public:
+  /// `share` of the file that the first chunk is: how much room all of them will need.
+  explicit Collector(double share) : share_(share) {}
+
   void add(ParsedChunk&& chunk) {
+    if (boxes_.empty() && share_ > 0)
+      boxes_.reserve(static_cast<std::size_t>(
+          std::min(kMostReserved, 1.05 * static_cast<double>(chunk.boxes.boxes.size()) / share_)));
     for (auto& [box, token] : chunk.elsewhere) elsewhere_.emplace_back(boxes_.size() + box, std::move(token));
     for (std::size_t sample = 0; sample < chunk.boxes.samples(); ++sample) {
       const std::size_t first = boxes_.size() + chunk.boxes.offsets[sample];
@@ -162,10 +171,13 @@ class Collector {
   std::vector<std::pair<std::size_t, std::string>> elsewhere_;
   std::unordered_map<std::string, std::size_t> places_;
   bool repeated_ = false;
+  double share_;
 };
 
 SampleBoxes read_boxes(ResultsSource& source, const std::filesystem::path& path, const ResultsOptions& options) {
-  Collector collector;
+  std::error_code no_size;  // a pipe has none
+  const auto bytes = static_cast<double>(std::filesystem::file_size(path, no_size));
+  Collector collector(no_size || bytes < 10.0 * data::kChunkBytes ? 0 : static_cast<double>(data::kChunkBytes) / bytes);
   data::parse_chunks(
       source, options.threads,
       [&](simdjson::ondemand::parser& parser, data::RecordChunk& chunk) {
