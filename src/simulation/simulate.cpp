@@ -214,8 +214,6 @@ std::vector<ScenePlace> places_of(const SimulationOptions& options, const Shared
 void SimulationOptions::validate() const {
   world.validate();
   rig.validate();
-  if (scenes < 1 || scenes > 9999)
-    throw std::invalid_argument("[simulate] scenes must be 1 to 9999, got " + std::to_string(scenes));
   if (version.empty() || version.find('/') != std::string::npos || version.front() == '.')
     throw std::invalid_argument("[simulate] version must be the name of a folder, got '" + version + "'");
   if (val_share + test_share >= 1)
@@ -236,6 +234,8 @@ std::array<SimulationOptions::Split, 3> SimulationOptions::splits() const {
 SimulationSummary simulate(const SimulationOptions& options, std::uint64_t seed, int threads, const fs::path& out,
                            const std::function<void(std::int64_t)>& frame_done) {
   options.validate();
+  if (options.scenes < 1 || options.scenes > 9999)
+    throw std::invalid_argument("[simulate] scenes must be 1 to 9999, got " + std::to_string(options.scenes));
   if (threads < 1) throw std::invalid_argument("[simulate] threads must be at least 1, got " + std::to_string(threads));
   if (fs::exists(out / options.version))
     throw std::invalid_argument("[simulate] out must not hold " + options.version + " already, got " + out.string());

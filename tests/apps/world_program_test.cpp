@@ -93,7 +93,7 @@ TEST_F(WorldProgram, AnswersMistakesInASentence) {
   EXPECT_NE(call("faults --data x --faults drak --out y").errors.find("did you mean 'dark'"), std::string::npos);
   EXPECT_EQ(call("inspect --data x").errors,
             "camber: [inspect] one of --gates, --cues, --picture or --sheet must be given\n");
-  EXPECT_EQ(call("inspect --data nowhere --gates").code, 1);
+  EXPECT_EQ(call("inspect --data nowhere --gates").code, 2);
 }
 
 TEST_F(WorldProgram, TheDocumentationHoldsTheTableOfFaults) {
