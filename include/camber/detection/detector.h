@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,13 +86,24 @@ class DetectorImpl : public torch::nn::Module {
   /// The boxes of each frame, best first, without any suppression. A frame in which no sensor delivers has none.
   std::vector<std::vector<Detection>> decode(const DetectorOutput& output, const DetectorBatch& batch) const;
 
+  /// Also forgets embeddings of keys that detect() kept: training changes them.
+  void train(bool on = true) override;
+
   /// Takes the bounds and the clip of the bias's schedules.
   void apply_schedule(std::int64_t epoch, std::int64_t step);
 
+  /// Position embeddings of the keys of one frame's sensors, [1, K, C]; they depend on calibration and weights alone.
+  torch::Tensor key_positions(const nn::SensorScene& scene);
+  /// forward with embeddings of the keys that are known from before.
+  DetectorOutput run(const DetectorBatch& batch, const ForwardOptions& options,
+                     const std::optional<torch::Tensor>& key_positions);
+
   const DetectorOptions& options() const { return options_; }
 
- private:
   struct Parts;
+  const Parts& parts() const { return *parts_; }
+
+ private:
   DetectorOptions options_;
   std::unique_ptr<Parts> parts_;
 };
