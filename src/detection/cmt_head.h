@@ -38,6 +38,10 @@ class CmtHeadImpl : public torch::nn::Module {
                          const ForwardOptions& options, const std::optional<torch::Tensor>& positions);
 
   torch::Tensor key_positions(const nn::SensorScene& scene, std::int64_t batch);
+  /// References [B, Q, 3] in metres -> [B, Q, C], the cues with them where they are an input.
+  torch::Tensor query_positions(const torch::Tensor& references, const DetectorBatch& batch);
+  /// The keys' content, [B, K, C]; zeros for sensors that delivered nothing.
+  torch::Tensor memory_of(const KeyMaps& maps, const DetectorBatch& batch);
   /// The references of the queries in metres, [Q, 3].
   torch::Tensor references() const;
 
@@ -47,8 +51,6 @@ class CmtHeadImpl : public torch::nn::Module {
 
  private:
   struct Pass;
-  torch::Tensor memory_of(const KeyMaps& maps, const DetectorBatch& batch);
-  torch::Tensor query_positions(const torch::Tensor& references, const DetectorBatch& batch);
   torch::Tensor trust_of(const Pass& pass, const DetectorBatch& batch, const ForwardOptions& options);
   /// Outputs of a layer's heads as box codes round the references.
   torch::Tensor codes_of(const torch::Tensor& raw, const torch::Tensor& references) const;

@@ -69,12 +69,27 @@ KeyMaps DetectorImpl::Parts::encode(const DetectorBatch& batch) const {
   return maps;
 }
 
-KeyMaps DetectorImpl::Parts::given(const DetectorBatch& batch) {
+KeyMaps DetectorImpl::Parts::given(const DetectorBatch& batch, const EncoderOptions& options) {
   KeyMaps maps{.bev = batch.bev_features, .cameras = {}};
+  const auto& grid = batch.scene.grid;
+  TORCH_CHECK_VALUE(!maps.bev.defined() || maps.bev.sizes() == torch::IntArrayRef({batch.size, options.bev_channels,
+                                                                                   grid.rows(), grid.columns()}),
+                    "[Detector] bev_features must be [", batch.size, ", ", options.bev_channels, ", ", grid.rows(), ", ",
+                    grid.columns(), "], got ", maps.bev.sizes());
   std::vector<torch::Tensor> runs;
-  for (const auto& run : batch.camera_features)
+  std::int64_t keys = 0;
+  for (const auto& run : batch.camera_features) {
+    TORCH_CHECK_VALUE(run.dim() == 5 && run.size(0) == batch.size && run.size(2) == options.camera_channels,
+                      "[Detector] camera_features must be [", batch.size, ", cameras, ", options.camera_channels,
+                      ", rows, columns], got ", run.sizes());
     runs.push_back(run.permute({0, 1, 3, 4, 2}).flatten(1, 3));
-  if (!runs.empty()) maps.cameras = torch::cat(runs, 1);
+    keys += runs.back().size(1);
+  }
+  if (runs.empty()) return maps;
+  const std::int64_t expected = batch.scene.layout().keys() - grid.keys();
+  TORCH_CHECK_VALUE(keys == expected, "[Detector] camera_features must hold the cells of the rig's maps, ", expected,
+                    ", got ", keys);
+  maps.cameras = torch::cat(runs, 1);
   return maps;
 }
 
@@ -87,7 +102,7 @@ DetectorOutput DetectorImpl::run(const DetectorBatch& batch, const ForwardOption
   DenoisingQueries denoising;
   if (is_training() && options.denoising && !batch.targets.empty())
     denoising = make_denoising_queries(batch, options_, options.seed, options.step);
-  const auto maps = parts_->lidar_encoder ? parts_->encode(batch) : Parts::given(batch);
+  const auto maps = parts_->lidar_encoder ? parts_->encode(batch) : Parts::given(batch, options_.encoder);
   return parts_->head->forward(maps, batch, denoising, options, key_positions);
 }
 

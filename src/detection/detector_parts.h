@@ -34,7 +34,8 @@ struct DetectorImpl::Parts {
 
   /// Encodes what is available; the maps of absent sensors are zeros that no query sees.
   KeyMaps encode(const DetectorBatch& batch) const;
-  static KeyMaps given(const DetectorBatch& batch);
+  /// Maps that other encoders made; refuses shapes that are not the options'.
+  static KeyMaps given(const DetectorBatch& batch, const EncoderOptions& options);
 };
 
 }  // namespace camber::detection

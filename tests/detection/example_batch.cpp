@@ -6,6 +6,8 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include "detection/detector_parts.h"
+
 namespace camber::detection::testing {
 
 geometry::Camera camera_at(double x, double y, double yaw, std::int64_t width, std::int64_t height,
@@ -76,6 +78,49 @@ DetectorBatch example_batch(const DetectorOptions& options, std::int64_t size, s
   batch.quality = torch::ones({size, 1 + cameras});
   batch.origins.resize(static_cast<std::size_t>(size));
   return batch;
+}
+
+Locality first_layer_locality(DetectorImpl& detector, const DetectorBatch& batch) {
+  const torch::NoGradGuard guard;
+  const auto& parts = detector.parts();
+  auto head = parts.head;
+  const auto memory = head->memory_of(parts.encode(batch), batch);
+  const auto key_position = head->key_positions(batch.scene, batch.size);
+  const auto references = head->references().unsqueeze(0).expand({batch.size, -1, -1});
+  const auto query_position = head->query_positions(references, batch);
+  auto layer = head->decoder->layers[0]->as<nn::DecoderLayer>();
+  const auto zeros = torch::zeros_like(query_position);
+  const auto state = layer->norm1->forward(
+      layer->self_attention->forward({zeros, zeros, zeros, query_position, query_position}).output);
+  const auto weight = layer->cross_attention->in_proj_weight, bias = layer->cross_attention->in_proj_bias;
+  const std::int64_t width = weight.size(1), heads = layer->options.num_heads;
+  const auto split = [&](const torch::Tensor& t, std::int64_t part) {
+    const auto projected = torch::linear(t, weight.narrow(0, part * width, width), bias.narrow(0, part * width, width));
+    return projected.view({t.size(0), t.size(1), heads, width / heads}).transpose(1, 2);
+  };
+  const auto scores = torch::matmul(split(state + query_position, 0), split(memory + key_position, 1).transpose(-1, -2));
+  const auto attention = torch::softmax(scores / std::sqrt(static_cast<double>(width / heads)), -1).mean(1);  // [B, Q, K]
+  const auto near_grid = torch::zeros_like(attention), near_cameras = torch::zeros_like(attention);
+  const auto placement = nn::place_queries(references, batch.scene);
+  const auto layout = batch.scene.layout();
+  for (std::int64_t q = 0; q < references.size(1); ++q)
+    for (std::size_t m = 0; m < layout.maps.size(); ++m) {
+      const auto& map = layout.maps[m];
+      for (std::int64_t b = 0; b < batch.size; ++b) {
+        const auto cell = placement.cell[b][q][static_cast<std::int64_t>(m)];
+        const auto column = cell[0].item<std::int64_t>(), row = cell[1].item<std::int64_t>();
+        const double x = references[b][q][0].item<double>(), y = references[b][q][1].item<double>();
+        for (std::int64_t r = 0; r < map.rows; ++r)
+          for (std::int64_t c = 0; c < map.columns; ++c) {
+            const bool near = m == 0 ? std::hypot(batch.scene.grid.center_x(c) - x, batch.scene.grid.center_y(r) - y) <= 4
+                                     : column >= 0 && std::abs(c - column) <= 1 && std::abs(r - row) <= 1;
+            if (near) (m == 0 ? near_grid : near_cameras)[b][q][map.first_key + r * map.columns + c] = 1;
+          }
+      }
+    }
+  const auto seen = placement.seen.slice(2, 1).any(2).to(torch::kFloat);
+  return {.grid = (attention * near_grid).sum(2).mean().item<double>(),
+          .cameras = ((attention * near_cameras).sum(2) * seen).sum().item<double>() / seen.sum().item<double>()};
 }
 
 }  // namespace camber::detection::testing

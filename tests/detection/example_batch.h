@@ -17,4 +17,12 @@ DetectorBatch example_batch(const DetectorOptions& options, std::int64_t size, s
 /// The small detector with few queries, so that tests are quick.
 DetectorOptions tiny_options();
 
+/// How much of the first layer's cross-attention lies near the queries' own places, mean over queries and heads: on
+/// grid cells whose centre is within 4 m, and on the 3 x 3 camera cells round their projections (queries that a camera
+/// sees).
+struct Locality {
+  double grid = 0, cameras = 0;
+};
+Locality first_layer_locality(DetectorImpl& detector, const DetectorBatch& batch);
+
 }  // namespace camber::detection::testing
