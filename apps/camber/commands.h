@@ -6,9 +6,12 @@ namespace camber::app {
 
 void register_analyze(Command& program);
 void register_bench(Command& program);
+void register_eval(Command& program);
 void register_faults(Command& program);
 void register_inspect(Command& program);
+void register_predict(Command& program);
 void register_simulate(Command& program);
+void register_train(Command& program);
 void register_verify(Command& program);
 void register_metrics(Command& program);
 

@@ -1,0 +1,222 @@
+#include <chrono>
+#include <stdexcept>
+
+#include <camber/config/options.h>
+#include <camber/detection/weights.h>
+#include <camber/health/sink.h>
+#include <camber/storage/atomic_file.h>
+#include <camber/train/detector_run.h>
+
+#include "train/sentence.h"
+
+namespace camber::train {
+namespace {
+
+constexpr const char* kConfigKey = "config";
+
+// A run of the detector; train_detector() below is its table of contents.
+class Run {
+ public:
+  explicit Run(const DetectorRunRequest& request)
+      : request_(request),
+        options_(request.options),
+        dataset_(options_.data.root, options_.data.version),
+        split_(data::find_split(dataset_, options_.data.train_split)),
+        detector_(options_.detector, options_.seed),
+        config_(config::to_toml(options_)),
+        loop_(*detector_, options_.loop_with_rules(),
+              {{kConfigKey, config_}, {detection::kOptionsKey, config::to_toml(options_.detector)}}),
+        folder_(request.resume ? RunFolder::open(request.out) : RunFolder::create(request.out, config_, environment())),
+        checkpoints_(folder_.checkpoints()) {}
+
+  void take_weights();
+  void resume();
+  bool train();
+  void finish(DetectorRunResult& result);
+
+  TrainingLoop& loop() { return loop_; }
+  double seconds() const { return seconds_; }
+
+ private:
+  Environment environment() const {
+    Environment environment = Environment::of_this_program();
+    environment.seed = options_.seed;
+    environment.data_fingerprint = fingerprint_of_tables(dataset_.root() / dataset_.version());
+    return environment;
+  }
+  void say(const std::string& line) const {
+    if (request_.say) {
+      request_.say(line);
+    }
+  }
+  NamedLosses losses_of(std::int64_t batch);
+  void after_step(const StepReport& report);
+  health::Figures figures_of(const StepReport& report) const;
+  FaultReport evaluate(const std::vector<std::string>& faults);
+
+  const DetectorRunRequest& request_;
+  const DetectorTrainingOptions& options_;
+  data::Dataset dataset_;
+  data::Split split_;
+  detection::Detector detector_;
+  std::string config_;
+  TrainingLoop loop_;
+  RunFolder folder_;
+  CheckpointFolder checkpoints_;
+  std::unique_ptr<data::Loader> loader_;
+  std::unique_ptr<health::MetricsSink> sink_;
+  double seconds_ = 0;
+};
+
+void Run::take_weights() {
+  if (request_.from.empty() || request_.resume) {
+    return;
+  }
+  const LoadReport report = load_weights(request_.from, *detector_, {.exclude = request_.exclude});
+  say("from " + request_.from.string() + ": " + report.text());
+}
+
+void Run::resume() {
+  std::optional<std::int64_t> step;
+  if (request_.resume) {
+    if (const auto resumed = loop_.resume(checkpoints_)) {
+      for (const std::string& sentence : resumed->refused) {
+        say(sentence);
+      }
+      say(sentence("continues from ", resumed->path.string(), " at step ", loop_.step()));
+    }
+    step = loop_.step();
+  }
+  sink_ = std::make_unique<health::MetricsSink>(folder_.path(), health::SinkOptions{.resume_step = step});
+  loader_ = std::make_unique<data::Loader>(dataset_, spread(split_.samples, options_.data.limit), options_.loader(),
+                                           options_.seed, static_cast<int>(options_.data.threads),
+                                           loop_.step() * options_.loop.accumulate);
+}
+
+bool Run::train() {
+  TrainingHooks hooks;
+  hooks.after_step = [this](const StepReport& report) { after_step(report); };
+  hooks.before_checkpoint = [this](std::int64_t) { sink_->flush(); };
+  hooks.stop_requested = request_.stop_requested;
+  hooks.evaluate = [this](std::int64_t step) {
+    const FaultReport report = evaluate({});
+    sink_->write(step,
+                 {{"validation/mean_ap", report.clean().mean_ap}, {"validation/nd_score", report.clean().nd_score}});
+    return report.clean().nd_score;
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  const bool finished = loop_.run([this](std::int64_t batch) { return losses_of(batch); }, &checkpoints_, hooks);
+  seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return finished;
+}
+
+NamedLosses Run::losses_of(std::int64_t batch) {
+  const std::int64_t step = batch / options_.loop.accumulate;
+  detector_->apply_schedule(step / options_.loop.steps_per_epoch, step);
+  const std::optional<data::Batch> frames = loader_->next();
+  if (!frames || frames->step != batch) {
+    throw std::logic_error(sentence("[train] the loader must give batch ", batch));
+  }
+  const detection::DetectorBatch tensors = detection::collate(*frames, options_.detector);
+  const detection::DetectorOutput output = detector_->forward(tensors, {.seed = options_.seed, .step = batch});
+  return detector_->losses(output, tensors).terms;
+}
+
+void Run::after_step(const StepReport& report) {
+  if (report.skipped) {
+    say(sentence("step ", report.step, " is skipped: ", report.broken));
+  }
+  if (report.step % options_.log_every == 0 || report.step == 1 || report.skipped ||
+      report.step == options_.loop.steps) {
+    sink_->write(report.step, figures_of(report));
+  }
+  if (request_.after_step) {
+    std::string note = sentence("loss ", std::round(1000 * report.loss) / 1000);
+    for (const NamedScale& entry : loop_.projector().scales()) {
+      note += sentence(", ", entry.name, " ", std::round(1000 * entry.scale->value().mean().item<double>()) / 1000);
+    }
+    request_.after_step(report, note);
+  }
+}
+
+health::Figures Run::figures_of(const StepReport& report) const {
+  health::Figures figures{{"loss/total", report.loss}};
+  for (const auto& [name, value] : report.losses) {
+    figures.push_back({"loss/" + name, value});
+  }
+  figures.push_back({"learning_rate", report.learning_rate});
+  figures.push_back({"gradient_norm", report.gradient_norm});
+  figures.push_back({"seconds_a_step", report.seconds});
+  figures.push_back({"guard/skipped_steps", static_cast<double>(loop_.guard().skipped())});
+  return figures;
+}
+
+FaultReport Run::evaluate(const std::vector<std::string>& faults) {
+  const bool training = detector_->is_training();
+  data::Split split = data::find_split(dataset_, options_.data.validation_split);
+  if (options_.evaluation.limit > 0) {
+    split.samples = spread(split.samples, options_.evaluation.limit);
+    split.official = false;
+  }
+  const eval::EvaluationConfig config = options_.evaluation.config.empty()
+                                            ? eval::EvaluationConfig{}
+                                            : eval::EvaluationConfig::read(options_.evaluation.config);
+  FaultReport report = evaluate_detector(detector_,
+                                         {.dataset = dataset_,
+                                          .split = std::move(split),
+                                          .seed = options_.seed,
+                                          .batch_size = options_.evaluation.batch_size,
+                                          .threads = static_cast<int>(options_.data.threads)},
+                                         faults, config);
+  detector_->train(training);
+  return report;
+}
+
+void Run::finish(DetectorRunResult& result) {
+  save_weights(folder_.weights(), loop_.state(), loop_.info());
+  std::optional<ExponentialAverage::Applied> applied;
+  if (loop_.average() != nullptr) {
+    applied.emplace(*loop_.average());
+  }
+  result.evaluation = evaluate(options_.evaluation.faults);
+  storage::write_file(folder_.result(), result.evaluation->to_json());
+}
+
+}  // namespace
+
+DetectorRunResult train_detector(const DetectorRunRequest& request) {
+  request.options.validate();
+  if (request.options.data.root.empty()) {
+    throw std::invalid_argument(
+        "[train] data.root must name a data set's folder, got nothing (camber simulate makes one)");
+  }
+  Run run(request);
+  run.take_weights();
+  run.resume();
+  DetectorRunResult result{.first_step = run.loop().step()};
+  result.finished = run.train();
+  result.steps = run.loop().step();
+  result.seconds = run.seconds();
+  for (const NamedScale& entry : run.loop().projector().scales()) {
+    result.scales.emplace_back(entry.name, entry.scale->value().mean().item<double>());
+  }
+  if (result.finished) {
+    run.finish(result);
+  }
+  return result;
+}
+
+DetectorTrainingOptions options_of_run(const std::filesystem::path& folder) {
+  return config::load<DetectorTrainingOptions>({.file = RunFolder::open(folder).config().string()});
+}
+
+DetectorTrainingOptions options_of_checkpoint(const std::filesystem::path& file) {
+  const CheckpointInfo info = read_checkpoint_info(file);
+  const auto found = info.metadata.find(kConfigKey);
+  if (found == info.metadata.end()) {
+    throw std::runtime_error("[train] " + file.string() + " must hold a training's configuration, got none");
+  }
+  return config::parse<DetectorTrainingOptions>(found->second, file.string());
+}
+
+}  // namespace camber::train
