@@ -123,8 +123,9 @@ NamedLosses Run::losses_of(std::int64_t batch) {
 }
 
 void Run::after_step(const StepReport& report) {
-  if (report.skipped) {
-    say(sentence("step ", report.step, " is skipped: ", report.broken));
+  if (report.finding) {
+    sink_->say(*report.finding);
+    say(report.finding->sentence);
   }
   if (report.step % options_.log_every == 0 || report.step == 1 || report.skipped ||
       report.step == options_.loop.steps) {
