@@ -6,6 +6,8 @@ namespace camber::app {
 
 void register_analyze(Command& program);
 void register_bench(Command& program);
+/// Below `bench`.
+void register_bench_detector(Command& bench);
 void register_eval(Command& program);
 void register_faults(Command& program);
 void register_inspect(Command& program);

@@ -48,9 +48,12 @@ CheckpointInfo info_of(const std::filesystem::path& path, const SafetensorsFile&
   return info;
 }
 
-void write(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors, const CheckpointInfo& info) {
+void write(const std::filesystem::path& path, std::vector<NamedTensor> tensors, const CheckpointInfo& info) {
   std::vector<TensorView> views;
-  for (const NamedTensor& entry : tensors) views.push_back(view_of(entry));
+  for (NamedTensor& entry : tensors) {
+    entry.tensor = entry.tensor.cpu().contiguous();  // weights of convolutions may lie channels last
+    views.push_back(view_of(entry));
+  }
   storage::Metadata metadata = metadata_of(info);
   add_checksums(views, metadata);
   std::filesystem::create_directories(path.parent_path());
@@ -95,7 +98,7 @@ void save_checkpoint(const std::filesystem::path& path, const TrainingState& sta
   std::vector<NamedTensor> tensors = model_tensors(state.model);
   if (state.optimizer != nullptr) append(tensors, optimizer_tensors(*state.optimizer, *state.groups));
   if (state.average != nullptr) append(tensors, average_tensors(*state.average, kAveragePrefix));
-  write(path, tensors, info);
+  write(path, std::move(tensors), info);
 }
 
 CheckpointInfo load_checkpoint(const std::filesystem::path& path, const TrainingState& state) {

@@ -142,7 +142,7 @@ TEST(Checkpoint, ListsWhatDidNotMatchWhenPartIsLoaded) {
   EXPECT_EQ(report.mismatched[0].name, "last.weight");
   EXPECT_EQ(report.mismatched[0].file, "F32 [1, 8]");
   EXPECT_EQ(report.mismatched[0].model, "F32 [3, 8]");
-  EXPECT_EQ(report.unknown.size(), 7U);  // norm: weight, bias, three buffers; scale: raw, bounds
+  EXPECT_EQ(report.unknown.size(), 9U);  // norm: weight, bias, three buffers; scale: raw, bounds; conv: two
   EXPECT_TRUE(torch::equal(first->weight, run.model->first->weight));
   EXPECT_NE(report.text().find("last.weight is F32 [1, 8] in the file and F32 [3, 8] in the model"), std::string::npos)
       << report.text();
