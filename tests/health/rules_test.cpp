@@ -178,14 +178,29 @@ TEST(Findings, stand_worst_first_and_once) {
   EXPECT_EQ(sorted[3].rule, "a");
 }
 
-TEST(Guard, says_what_broke_and_stops_after_enough) {
-  const SkippedStep step{
-      .step = 12, .broken = "loss term 'focal' is nan", .skipped = 3, .in_a_row = 1, .stop_after = 4};
-  EXPECT_EQ(skipped_step(step).rule, "step_skipped");
-  EXPECT_NE(skipped_step(step).sentence.find("focal"), std::string::npos);
-  SkippedStep last = step;
-  last.in_a_row = 4;
-  EXPECT_EQ(skipped_step(last).rule, "stopped");
+TEST(Guard, skips_a_broken_step_and_names_the_tensor) {
+  StepGuard guard({.stop_after = 3});
+  EXPECT_FALSE(guard.check(1, 0.5, std::nullopt).skip);
+  const StepGuard::Verdict verdict =
+      guard.check(2, 0.5, BrokenTensor{.name = "gradient of head.weight", .content = "NaN"});
+  EXPECT_TRUE(verdict.skip);
+  EXPECT_FALSE(verdict.stop);
+  EXPECT_NE(verdict.finding->sentence.find("gradient of head.weight holds NaN"), std::string::npos);
+  EXPECT_TRUE(guard.check(3, std::nan(""), std::nullopt).skip);
+  EXPECT_FALSE(guard.check(4, 0.5, std::nullopt).skip);
+  EXPECT_EQ(guard.skipped(), 2);
+  EXPECT_EQ(guard.in_a_row(), 0);
+}
+
+TEST(Guard, stops_after_enough_in_a_row_with_the_first_cause) {
+  StepGuard guard({.stop_after = 3});
+  guard.check(10, 0.5, BrokenTensor{.name = "loss/heatmap", .content = "NaN"});
+  EXPECT_FALSE(guard.check(11, std::nan(""), std::nullopt).stop);
+  const StepGuard::Verdict verdict = guard.check(12, std::nan(""), std::nullopt);
+  EXPECT_TRUE(verdict.stop);
+  EXPECT_EQ(verdict.finding->rule, "stopped");
+  EXPECT_NE(verdict.finding->sentence.find("loss/heatmap holds NaN at step 10"), std::string::npos)
+      << verdict.finding->sentence;
 }
 
 }  // namespace

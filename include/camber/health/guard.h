@@ -1,23 +1,60 @@
 #pragma once
 #include <cstdint>
-#include <string_view>
+#include <optional>
+#include <string>
 
+#include "camber/config/field.h"
 #include "camber/health/finding.h"
 
 namespace camber::health {
 
-/// A step that was kept away from the weights because its loss or gradient was not finite.
-struct SkippedStep {
-  std::int64_t step = 0;
-  std::string_view broken{};    ///< the first tensor that broke: "loss term 'focal' is nan"
-  std::int64_t skipped = 0;     ///< in the whole run, this one included
-  std::int64_t in_a_row = 0;    ///< up to and with this one
-  std::int64_t stop_after = 0;  ///< in a row before a run stops
+struct GuardOptions {
+  std::int64_t stop_after = 5;
+
+  template <class Visitor>
+  void visit(Visitor& visitor) {
+    visitor("stop_after", stop_after, "steps in a row with a loss or gradient that is not finite before a run stops",
+            config::Range{.min = 1});
+  }
 };
 
-/// What to say about it: rule step_skipped, or stopped when the run ends here.
+/// The first tensor of a step that broke, in the order: inputs, losses, gradients by parameter name.
+struct BrokenTensor {
+  std::string name{};     ///< "loss/heatmap", "gradient of decoder.layers.2.cross_attention.in_proj.weight"
+  std::string content{};  ///< "NaN", "Infinity"
+};
+
+/// Keeps a step with a loss or gradient that is not finite away from the weights.
 ///
-///   sink.say(skipped_step({.step = 12, .broken = report.broken, .skipped = 1, .in_a_row = 1, .stop_after = 10}));
-Finding skipped_step(const SkippedStep& step);
+///   if (StepGuard::Verdict verdict = guard.check(step, loss, broken); verdict.skip) {
+///     optimizer.zero_grad();
+///     sink.say(*verdict.finding);
+///     if (verdict.stop) throw std::runtime_error(verdict.finding->sentence);   // the last good checkpoint stays
+///   }
+class StepGuard {
+ public:
+  struct Verdict {
+    bool skip = false;
+    bool stop = false;
+    std::optional<Finding> finding{};
+  };
+
+  explicit StepGuard(GuardOptions options = {}) : options_(options) {}
+
+  /// `broken`: the first tensor that is not finite, when there is one; a loss that is not finite counts by itself.
+  Verdict check(std::int64_t step, double loss, const std::optional<BrokenTensor>& broken);
+
+  /// Skipped in the whole run, for the record "guard/skipped_steps".
+  std::int64_t skipped() const { return skipped_; }
+  std::int64_t in_a_row() const { return in_a_row_; }
+  /// For a resumed run.
+  void restore(std::int64_t skipped, std::int64_t in_a_row);
+
+ private:
+  GuardOptions options_;
+  std::int64_t skipped_ = 0;
+  std::int64_t in_a_row_ = 0;
+  std::string first_;  // what broke first in the present row of broken steps
+};
 
 }  // namespace camber::health
