@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -35,7 +36,8 @@ void detect_frames(detection::Detector detector, const DetectionRequest& request
   }
 }
 
-eval::SampleBoxes predict(detection::Detector detector, const DetectionRequest& request) {
+eval::SampleBoxes predict(detection::Detector detector, const DetectionRequest& request, TrustRecord* trust) {
+  constexpr std::size_t kBest = 20;
   eval::SampleBoxes boxes;
   detect_frames(detector, request, [&](FoundFrame&& frame) {
     const data::Frame& where = frame.sample.delivery.frame;
@@ -43,8 +45,29 @@ eval::SampleBoxes predict(detection::Detector detector, const DetectionRequest& 
     for (const detection::Detection& found : frame.found) {
       boxes.push(detection::to_global(found, where.reference, detector->options()));
     }
+    for (std::size_t i = 0; trust != nullptr && i < std::min(kBest, frame.found.size()); ++i) {
+      const std::vector<double>& weights = frame.found[i].trust;
+      if (weights.size() >= 2) {
+        trust->lidar.push_back(weights[0]);
+        trust->camera.push_back(*std::max_element(weights.begin() + 1, weights.end()));
+      }
+    }
   });
   return boxes;
+}
+
+double area_under_curve(const std::vector<double>& low, const std::vector<double>& high) {
+  if (low.empty() || high.empty()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  std::vector<double> sorted = low;
+  std::sort(sorted.begin(), sorted.end());
+  double below = 0;
+  for (const double value : high) {
+    const auto [first, last] = std::equal_range(sorted.begin(), sorted.end(), value);
+    below += static_cast<double>(first - sorted.begin()) + 0.5 * static_cast<double>(last - first);
+  }
+  return below / (static_cast<double>(low.size()) * static_cast<double>(high.size()));
 }
 
 double FaultReport::mean_resilience() const {
@@ -60,13 +83,17 @@ FaultReport evaluate_detector(detection::Detector detector, const DetectionReque
                               const std::vector<std::string>& faults, const eval::EvaluationConfig& config) {
   FaultReport report;
   DetectionRequest condition = request;
+  const auto add = [&](const std::string& name) {
+    ConditionReport& added = report.conditions.emplace_back();
+    added.name = name;
+    added.metrics =
+        eval::evaluate_predictions(request.dataset, request.split, predict(detector, condition, &added.trust), config);
+  };
   condition.faults.clear();
-  report.conditions.push_back(
-      {"clean", eval::evaluate_predictions(request.dataset, request.split, predict(detector, condition), config)});
+  add("clean");
   for (const std::string& fault : faults) {
     condition.faults = {fault};
-    report.conditions.push_back(
-        {fault, eval::evaluate_predictions(request.dataset, request.split, predict(detector, condition), config)});
+    add(fault);
   }
   return report;
 }

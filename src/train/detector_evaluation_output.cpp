@@ -1,5 +1,6 @@
 #include <cmath>
 #include <iomanip>
+#include <numeric>
 #include <sstream>
 
 #include <camber/config/numbers.h>
@@ -24,6 +25,52 @@ std::string figure(double value) {
 
 double resilience(const FaultReport& report, const eval::DetectionMetrics& metrics) {
   return metrics.nd_score / report.clean().nd_score;
+}
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+std::string trust_table(const FaultReport& report, int width) {
+  const TrustRecord& clean = report.conditions.front().trust;
+  if (clean.lidar.empty()) {
+    return {};
+  }
+  std::ostringstream text;
+  text << "\n"
+       << std::left << std::setw(width) << "trust" << std::right << std::setw(8) << "LiDAR" << std::setw(8) << "AUC"
+       << std::setw(8) << "cameras" << std::setw(8) << "AUC"
+       << "   (at the 20 best boxes a frame; AUC: clean above the fault)\n";
+  for (const ConditionReport& condition : report.conditions) {
+    const TrustRecord& trust = condition.trust;
+    text << std::left << std::setw(width) << condition.name << std::right;
+    if (trust.lidar.empty()) {
+      text << std::setw(8) << "-\n";
+      continue;
+    }
+    text << figure(mean_of(trust.lidar)) << figure(area_under_curve(trust.lidar, clean.lidar))
+         << figure(mean_of(trust.camera)) << figure(area_under_curve(trust.camera, clean.camera)) << "\n";
+  }
+  return text.str();
+}
+
+std::string trust_json(const FaultReport& report) {
+  const TrustRecord& clean = report.conditions.front().trust;
+  std::string text;
+  for (const ConditionReport& condition : report.conditions) {
+    const TrustRecord& trust = condition.trust;
+    if (trust.lidar.empty()) {
+      continue;
+    }
+    const auto sensor = [](const std::vector<double>& values, const std::vector<double>& sound) {
+      return "{\"mean\": " + config::write_number(mean_of(values)) +
+             ", \"area_under_curve\": " + config::write_number(area_under_curve(values, sound)) + "}";
+    };
+    text += (text.empty() ? "\n    \"" : ",\n    \"") + condition.name +
+            "\": {\"lidar\": " + sensor(trust.lidar, clean.lidar) +
+            ", \"camera\": " + sensor(trust.camera, clean.camera) + "}";
+  }
+  return text.empty() ? text : ",\n  \"trust\": {" + text + "}";
 }
 
 // Every line of a JSON object one step further in.
@@ -69,6 +116,7 @@ std::string FaultReport::to_text() const {
     text << "mean resilience " << figure(mean_resilience()).substr(2) << " over " << conditions.size() - 1
          << " faults (NDS under the fault over clean NDS)\n";
   }
+  text << trust_table(*this, static_cast<int>(width));
   text << "\nThe clean condition: " << eval::to_text(first);
   return text.str();
 }
@@ -110,7 +158,7 @@ std::string FaultReport::to_json() const {
   if (conditions.size() > 1) {
     text += ",\n  \"mean_resilience\": " + config::write_number(mean_resilience());
   }
-  return text + "\n}\n";
+  return text + trust_json(*this) + "\n}\n";
 }
 
 }  // namespace camber::train

@@ -35,13 +35,24 @@ struct FoundFrame {
 void detect_frames(detection::Detector detector, const DetectionRequest& request,
                    const std::function<void(FoundFrame&&)>& take);
 
-/// The predictions of a split in the global frame.
-eval::SampleBoxes predict(detection::Detector detector, const DetectionRequest& request);
+/// Trust in each sensor at the 20 best boxes of every frame; empty without a router. With one weight a camera, the
+/// largest counts.
+struct TrustRecord {
+  std::vector<double> lidar{}, camera{};
+};
+
+/// The predictions of a split in the global frame; adds to `trust` when it is given.
+eval::SampleBoxes predict(detection::Detector detector, const DetectionRequest& request, TrustRecord* trust = nullptr);
+
+/// The chance that a number drawn from `low` lies below one drawn from `high`, ties counted half: the area under the
+/// ROC curve. NaN when either is empty.
+double area_under_curve(const std::vector<double>& low, const std::vector<double>& high);
 
 /// One condition: its name ("clean", "frozen:4") and figures.
 struct ConditionReport {
   std::string name{};
   eval::MetricsReport metrics{};
+  TrustRecord trust{};
 };
 
 /// The fault table.
@@ -52,10 +63,12 @@ struct FaultReport {
   /// The mean over the faults of NDS under the fault over clean NDS; NaN without faults.
   double mean_resilience() const;
 
-  /// One row a condition: mAP, NDS, five errors, resilience; then classes, distances and points of the clean one.
+  /// One row a condition: mAP, NDS, five errors, resilience; with a router also the mean trust in each sensor and how
+  /// well it tells the condition from the clean one; then classes, distances and points of the clean one.
   std::string to_text() const;
   std::string to_csv() const;
-  /// {"clean": {keys of the metrics}, "faults": {"frozen:4": {...}}, "mean_resilience": ...}
+  /// {"clean": {keys of the metrics}, "faults": {"frozen:4": {...}}, "mean_resilience": ...,
+  /// "trust": {"frozen:4": {"lidar": {"mean", "area_under_curve"}, "camera": {...}}}}
   std::string to_json() const;
 };
 
