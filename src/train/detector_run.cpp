@@ -22,6 +22,7 @@ class Run {
         options_(request.options),
         dataset_(options_.data.root, options_.data.version),
         split_(data::find_split(dataset_, options_.data.train_split)),
+        validation_(validation_split()),
         detector_(options_.detector, options_.seed),
         config_(config::to_toml(options_)),
         loop_(*detector_, options_.loop_with_rules(),
@@ -38,6 +39,14 @@ class Run {
   double seconds() const { return seconds_; }
 
  private:
+  data::Split validation_split() const {
+    data::Split split = data::find_split(dataset_, options_.data.validation_split);
+    if (options_.evaluation.limit > 0) {
+      split.samples = spread(split.samples, options_.evaluation.limit);
+      split.official = false;
+    }
+    return split;
+  }
   Environment environment() const {
     Environment environment = Environment::of_this_program();
     environment.seed = options_.seed;
@@ -57,7 +66,7 @@ class Run {
   const DetectorRunRequest& request_;
   const DetectorTrainingOptions& options_;
   data::Dataset dataset_;
-  data::Split split_;
+  data::Split split_, validation_;
   detection::Detector detector_;
   std::string config_;
   TrainingLoop loop_;
@@ -154,17 +163,12 @@ health::Figures Run::figures_of(const StepReport& report) const {
 
 FaultReport Run::evaluate(const std::vector<std::string>& faults) {
   const bool training = detector_->is_training();
-  data::Split split = data::find_split(dataset_, options_.data.validation_split);
-  if (options_.evaluation.limit > 0) {
-    split.samples = spread(split.samples, options_.evaluation.limit);
-    split.official = false;
-  }
   const eval::EvaluationConfig config = options_.evaluation.config.empty()
                                             ? eval::EvaluationConfig{}
                                             : eval::EvaluationConfig::read(options_.evaluation.config);
   FaultReport report = evaluate_detector(detector_,
                                          {.dataset = dataset_,
-                                          .split = std::move(split),
+                                          .split = validation_,
                                           .seed = options_.seed,
                                           .batch_size = options_.evaluation.batch_size,
                                           .threads = static_cast<int>(options_.data.threads)},

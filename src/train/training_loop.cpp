@@ -62,30 +62,6 @@ std::int64_t counter(const Counters& counters, const std::string& name) {
   return found->second;
 }
 
-std::string scale_counter(const NamedScale& entry, const std::string& what) {
-  return "scale." + entry.name + "." + what;
-}
-
-void add_scale_counters(const std::vector<NamedScale>& scales, Counters& counters) {
-  for (const NamedScale& entry : scales) {
-    counters[scale_counter(entry, "steps")] = entry.scale->num_steps();
-    const torch::Tensor at_bound = entry.scale->steps_at_bound().reshape({-1});
-    for (std::int64_t i = 0; i < at_bound.numel(); ++i) {
-      counters[scale_counter(entry, "at_bound." + std::to_string(i))] = at_bound[i].item<std::int64_t>();
-    }
-  }
-}
-
-void restore_scale_counters(const std::vector<NamedScale>& scales, const Counters& counters) {
-  for (const NamedScale& entry : scales) {
-    torch::Tensor at_bound = torch::zeros_like(entry.scale->steps_at_bound()).reshape({-1});
-    for (std::int64_t i = 0; i < at_bound.numel(); ++i) {
-      at_bound[i] = counter(counters, scale_counter(entry, "at_bound." + std::to_string(i)));
-    }
-    entry.scale->restore_counters(counter(counters, scale_counter(entry, "steps")), at_bound);
-  }
-}
-
 }  // namespace
 
 void TrainingLoopOptions::validate() const {
@@ -241,7 +217,6 @@ std::optional<CheckpointFolder::Resumed> TrainingLoop::resume(const CheckpointFo
     const Counters& counters = resumed->info.counters;
     step_ = counter(counters, "step");
     step_guard_.restore(counter(counters, "skipped"), counter(counters, "skipped_in_a_row"));
-    restore_scale_counters(projector_.scales(), counters);
     if (average_) {
       average_->set_updates(counter(counters, "average_updates"));
     }
@@ -260,7 +235,6 @@ CheckpointInfo TrainingLoop::info() const {
   CheckpointInfo info{
       .metadata = metadata_,
       .counters = {{"step", step_}, {"skipped", step_guard_.skipped()}, {"skipped_in_a_row", step_guard_.in_a_row()}}};
-  add_scale_counters(projector_.scales(), info.counters);
   if (average_) {
     info.counters["average_updates"] = average_->updates();
   }

@@ -21,7 +21,7 @@ using testing::TemporaryFolder;
 using testing::tiny_options;
 using testing::TinyModel;
 
-void train(TrainingLoop& loop, TinyModel& model, const CheckpointFolder& checkpoints, std::int64_t until) {
+void train_until(TrainingLoop& loop, TinyModel& model, const CheckpointFolder& checkpoints, std::int64_t until) {
   TrainingHooks hooks;
   hooks.stop_requested = [&loop, until] { return loop.step() >= until; };
   loop.run([&model](std::int64_t batch) { return losses_of(model, batch); }, &checkpoints, hooks);
@@ -36,13 +36,13 @@ TEST(TrainingLoop, ResumedRunsHaveTheBitsOfUnbrokenOnes) {
     {
       TinyModel model;
       TrainingLoop loop(*model, options);
-      train(loop, model, unbroken, options.steps);
+      train_until(loop, model, unbroken, options.steps);
     }
     for (const std::int64_t until : {3, 4, 17, 31, 40}) {
       TinyModel model;
       TrainingLoop loop(*model, options);
       loop.resume(broken);
-      train(loop, model, broken, until);
+      train_until(loop, model, broken, until);
     }
     EXPECT_EQ(storage::read_file(unbroken.last()), storage::read_file(broken.last()));
   }
