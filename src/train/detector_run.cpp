@@ -3,10 +3,13 @@
 
 #include <camber/config/options.h>
 #include <camber/detection/weights.h>
+#include <camber/health/records.h>
 #include <camber/health/sink.h>
 #include <camber/storage/atomic_file.h>
 #include <camber/train/detector_run.h>
+#include <camber/train/health_adapter.h>
 
+#include "detection/detector_parts.h"
 #include "train/sentence.h"
 
 namespace camber::train {
@@ -28,7 +31,14 @@ class Run {
         loop_(*detector_, options_.loop_with_rules(),
               {{kConfigKey, config_}, {detection::kOptionsKey, config::to_toml(options_.detector)}}),
         folder_(request.resume ? RunFolder::open(request.out) : RunFolder::create(request.out, config_, environment())),
-        checkpoints_(folder_.checkpoints()) {}
+        checkpoints_(folder_.checkpoints()),
+        monitor_(options_.health),
+        reaches_(reaches_of(
+            loop_.projector(), options_.loop.optimizer,
+            [this](std::int64_t step) {
+              return options_.loop.optimizer.learning_rate * loop_.schedule().rate_factor(step);
+            },
+            options_.loop.steps, options_.loop.groups.scale_lr_mult)) {}
 
   void take_weights();
   void resume();
@@ -61,6 +71,7 @@ class Run {
   NamedLosses losses_of(std::int64_t batch);
   void after_step(const StepReport& report);
   health::Figures figures_of(const StepReport& report) const;
+  void observe_health(std::int64_t step, health::Figures& figures);
   FaultReport evaluate(const std::vector<std::string>& faults);
 
   const DetectorRunRequest& request_;
@@ -74,6 +85,10 @@ class Run {
   CheckpointFolder checkpoints_;
   std::unique_ptr<data::Loader> loader_;
   std::unique_ptr<health::MetricsSink> sink_;
+  health::HealthMonitor monitor_;
+  std::vector<ReachableRange> reaches_;
+  std::optional<detection::DetectorOutput> watched_;  // of the step at hand, when it is sampled
+  std::string last_sentence_;
   double seconds_ = 0;
 };
 
@@ -95,6 +110,12 @@ void Run::resume() {
       say(sentence("continues from ", resumed->path.string(), " at step ", loop_.step()));
     }
     step = loop_.step();
+  }
+  if (step) {
+    // The rules stand where they stood at the checkpoint, not where the killed run left them.
+    std::vector<health::Record> records = health::read_records(folder_.metrics_jsonl());
+    std::erase_if(records, [&step](const health::Record& record) { return record.step > *step; });
+    monitor_.replay(records);
   }
   sink_ = std::make_unique<health::MetricsSink>(folder_.path(), health::SinkOptions{.resume_step = step});
   loader_ = std::make_unique<data::Loader>(dataset_, spread(split_.samples, options_.data.limit), options_.loader(),
@@ -127,7 +148,10 @@ NamedLosses Run::losses_of(std::int64_t batch) {
     throw std::logic_error(sentence("[train] the loader must give batch ", batch));
   }
   const detection::DetectorBatch tensors = detection::collate(*frames, options_.detector);
-  const detection::DetectorOutput output = detector_->forward(tensors, {.seed = options_.seed, .step = batch});
+  const bool sampled = monitor_.due(step + 1);
+  const detection::DetectorOutput output =
+      detector_->forward(tensors, {.seed = options_.seed, .step = batch, .statistics = sampled});
+  watched_ = sampled ? std::optional(output) : std::nullopt;
   return detector_->losses(output, tensors).terms;
 }
 
@@ -136,16 +160,53 @@ void Run::after_step(const StepReport& report) {
     sink_->say(*report.finding);
     say(report.finding->sentence);
   }
+  health::Figures figures;
   if (report.step % options_.log_every == 0 || report.step == 1 || report.skipped ||
       report.step == options_.loop.steps) {
-    sink_->write(report.step, figures_of(report));
+    figures = figures_of(report);
+  }
+  if (watched_) {
+    observe_health(report.step, figures);
+  }
+  if (!figures.empty()) {
+    sink_->write(report.step, figures);
   }
   if (request_.after_step) {
     std::string note = sentence("loss ", std::round(1000 * report.loss) / 1000);
     for (const NamedScale& entry : loop_.projector().scales()) {
-      note += sentence(", ", entry.name, " ", std::round(1000 * entry.scale->value().mean().item<double>()) / 1000);
+      const std::string short_name = entry.name.substr(entry.name.rfind('.') + 1);
+      note += sentence(", ", short_name, " ", std::round(1000 * entry.scale->value().mean().item<double>()) / 1000);
     }
-    request_.after_step(report, note);
+    request_.after_step(report, last_sentence_.empty() ? note : note + "; " + last_sentence_);
+  }
+}
+
+void Run::observe_health(std::int64_t step, health::Figures& figures) {
+  torch::NoGradGuard no_grad;
+  HealthAdapter adapter(step);
+  adapter.add_scales(loop_.projector(), reaches_);
+  std::vector<std::string> segments(static_cast<std::size_t>(watched_->attention_mass.size(-1)), "camera");
+  segments[0] = "lidar";
+  for (std::size_t layer = 0; layer < watched_->statistics.size(); ++layer) {
+    adapter.add_attention("layer" + std::to_string(layer), watched_->statistics[layer], segments);
+  }
+  if (watched_->trust.defined()) {
+    const nn::RouterMode mode = options_.detector.router.mode;
+    const bool learned = mode != nn::RouterMode::kConstant && mode != nn::RouterMode::kOracle;
+    auto bias = detector_->parts().head->attention_bias;
+    const torch::Tensor strength = bias->strength(watched_->trust, std::ssize(segments), 0);  // [Hb, B * Q, maps]
+    for (const auto& [name, from, count] : {std::tuple{"lidar", std::int64_t{0}, std::int64_t{1}},
+                                            std::tuple{"camera", std::int64_t{1}, watched_->trust.size(-1) - 1}}) {
+      adapter.add_trust(name, watched_->trust.narrow(-1, from, count), learned);
+      adapter.add_bias(name, strength.narrow(-1, from, from == 0 ? 1 : std::ssize(segments) - 1));
+    }
+  }
+  const health::HealthReport report = monitor_.observe(adapter.sample());
+  figures.insert(figures.end(), report.figures.begin(), report.figures.end());
+  for (const health::Finding& finding : report.findings) {
+    sink_->say(finding);
+    say(finding.sentence);
+    last_sentence_ = finding.sentence;
   }
 }
 
@@ -178,6 +239,10 @@ FaultReport Run::evaluate(const std::vector<std::string>& faults) {
 }
 
 void Run::finish(DetectorRunResult& result) {
+  for (const health::Finding& finding : monitor_.conclude()) {
+    sink_->say(finding);
+    say(finding.sentence);
+  }
   save_weights(folder_.weights(), loop_.state(), loop_.info());
   std::optional<ExponentialAverage::Applied> applied;
   if (loop_.average() != nullptr) {
