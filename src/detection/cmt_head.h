@@ -20,8 +20,8 @@ namespace camber::detection {
 
 /// Maps of keys; either may lack elements, which availability then says.
 struct KeyMaps {
-  torch::Tensor bev;      // [B, bev_channels, rows, columns]; undefined: nothing in the whole batch
-  torch::Tensor cameras;  // [B, keys of all cameras, camera_channels]; undefined likewise
+  torch::Tensor bev{};      // [B, bev_channels, rows, columns]; undefined: nothing in the whole batch
+  torch::Tensor cameras{};  // [B, keys of all cameras, camera_channels]; undefined likewise
 };
 
 /// Numbers of M maps [B, M] as those of the X sensors that trust tells apart: [B, X], cameras by their mean.
@@ -64,7 +64,7 @@ class CmtHeadImpl : public torch::nn::Module {
   torch::nn::Conv2d camera_projection_{nullptr};
   torch::nn::LayerNorm grid_norm_{nullptr}, camera_norm_{nullptr};
   std::shared_ptr<KeyPositionsImpl> positions_;
-  torch::Tensor reference_points_;  // learned: [Q, 3] in 0..1; fixed: metres
+  torch::Tensor reference_points_{};  // learned: [Q, 3] in 0..1; fixed: metres
   TaskHeads heads_{nullptr};
   torch::nn::Linear grid_classes_{nullptr}, camera_classes_{nullptr}, cue_input_{nullptr};
 };

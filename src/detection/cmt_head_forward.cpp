@@ -6,15 +6,15 @@ namespace camber::detection {
 
 /// What one forward pass carries from step to step; N = D + Q queries, denoising ones first.
 struct CmtHeadImpl::Pass {
-  torch::Tensor memory, memory_position;  // [B, K, C]
-  torch::Tensor references;               // [B, N, 3], of the layer at hand
-  torch::Tensor query_position;           // [B, N, C], of the first layer
+  torch::Tensor memory{}, memory_position{};  // [B, K, C]
+  torch::Tensor references{};               // [B, N, 3], of the layer at hand
+  torch::Tensor query_position{};           // [B, N, C], of the first layer
   std::optional<torch::Tensor> blocked;   // of the self-attention
   nn::QueryPlacement placement;
-  torch::Tensor trust;  // [B, N, X]
+  torch::Tensor trust{};  // [B, N, X]
   nn::BiasWindows windows;
   std::vector<torch::Tensor> logits, codes;  // of the layers so far
-  torch::Tensor segment_offsets;
+  torch::Tensor segment_offsets{};
 };
 
 namespace {

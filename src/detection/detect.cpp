@@ -56,7 +56,7 @@ Detector Detector::load(const std::filesystem::path& file) {
 
 std::vector<Detection> Detector::detect(const Frame& frame) const {
   const torch::NoGradGuard guard;
-  DetectorImpl& model = *get();
+  DetectorImpl& model = *ptr();
   TORCH_CHECK_VALUE(!model.is_training(), "[detect] the detector must be in evaluation mode: call ->eval()");
   const auto batch = collate(to_delivery(frame, model.options()), frame.cues, model.options());
   const auto positions =

@@ -113,7 +113,7 @@ torch::Tensor DetectorImpl::key_positions(const nn::SensorScene& scene) {
 Losses DetectorImpl::losses(const DetectorOutput& output, const DetectorBatch& batch) {
   auto losses = detector_losses(output, batch, options_);
   if (parts_->head->attention_bias) {
-    const auto& bias = parts_->head->attention_bias;
+    auto bias = parts_->head->attention_bias;
     if (bias->options.scale.l2_weight > 0 || bias->options.segment_scale.l2_weight > 0)
       losses.terms.emplace_back("scale", bias->penalty());
   }

@@ -3,8 +3,6 @@
 #include <cmath>
 #include <string>
 
-#include <torch/linalg.h>
-
 namespace camber::detection {
 namespace {
 

@@ -19,7 +19,7 @@ std::int64_t num_objects(const DetectorBatch& batch) {
 
 // One-hot classes and codes of the objects that queries stand for, zeros where they stand for none.
 struct Wanted {
-  torch::Tensor classes, codes, code_weight;
+  torch::Tensor classes{}, codes{}, code_weight{};
 };
 
 Wanted wanted_of(const QueryTargets& targets, const DetectorBatch& batch, const DetectorOptions& options,
@@ -184,12 +184,9 @@ DenseLosses dense_losses(const DetectorOutput& output, const DetectorBatch& batc
       if (sound.const_data_ptr<bool>()[b * sound.size(1) + static_cast<std::int64_t>(m)])
         counts[b].narrow(0, layout.maps[m].first_key, layout.maps[m].keys()).fill_(1);
     if (targets.labels.size(0) == 0) continue;
-    const auto placed = nn::place_queries(
-        targets.boxes.narrow(1, 0, 3).unsqueeze(0),
-        {.grid = batch.scene.grid,
-         .cameras = batch.scene.cameras.empty()
-                        ? std::vector<std::vector<geometry::Camera>>{}
-                        : std::vector{batch.scene.cameras[static_cast<std::size_t>(b)]}});
+    nn::SensorScene own{.grid = batch.scene.grid};
+    if (!batch.scene.cameras.empty()) own.cameras.push_back(batch.scene.cameras[static_cast<std::size_t>(b)]);
+    const auto placed = nn::place_queries(targets.boxes.narrow(1, 0, 3).unsqueeze(0), own);
     const auto* cell = placed.cell.const_data_ptr<std::int64_t>();
     for (std::int64_t g = 0; g < targets.labels.size(0); ++g)
       for (const auto& map : layout.maps) {

@@ -15,10 +15,10 @@ torch::Tensor match_batch(const DetectorOutput& output, const DetectorBatch& bat
 /// [B, Q] who does not count (undefined: nobody). Numbers of a true code that are not finite (an unknown velocity) do
 /// not count.
 struct LayerLosses {
-  torch::Tensor classes, boxes;
+  torch::Tensor classes{}, boxes{};
 };
 struct QueryTargets {
-  torch::Tensor object, background, ignored;
+  torch::Tensor object{}, background{}, ignored{};
 };
 LayerLosses query_losses(const torch::Tensor& logits, const torch::Tensor& codes, const QueryTargets& targets,
                          const DetectorBatch& batch, const DetectorOptions& options, double class_divisor,
@@ -30,7 +30,7 @@ Losses detector_losses(const DetectorOutput& output, const DetectorBatch& batch,
 /// Focal loss on the cells of the grid and of the cameras: 1 for the class of each cell that holds an object's centre.
 /// Sensors that are absent, or whose content is not this frame's (quality 0), are passed over.
 struct DenseLosses {
-  torch::Tensor grid, cameras;
+  torch::Tensor grid{}, cameras{};
 };
 DenseLosses dense_losses(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options);
 

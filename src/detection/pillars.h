@@ -16,7 +16,7 @@ inline constexpr std::int64_t kPointFeatures = 8;
 /// column, points outside of the grid left out. point_offsets [B + 1] tells whose they are; `elements` [E] which batch
 /// elements take part, renumbered 0 .. E - 1.
 struct PillarPoints {
-  torch::Tensor features, cell;
+  torch::Tensor features{}, cell{};
 };
 PillarPoints pillar_points(const torch::Tensor& points, const torch::Tensor& point_offsets,
                            const torch::Tensor& elements, const SpaceOptions& space);

@@ -35,10 +35,10 @@ class BottleneckImpl : public torch::nn::Module {
   }
 
   torch::Tensor forward(const torch::Tensor& input) {
-    auto state = torch::relu_(bn1_->forward(conv1_->forward(input)));
-    state = torch::relu_(bn2_->forward(conv2_->forward(state)));
+    auto state = bn1_->forward(conv1_->forward(input)).relu_();
+    state = bn2_->forward(conv2_->forward(state)).relu_();
     state = bn3_->forward(conv3_->forward(state));
-    return torch::relu_(state + (downsample_ ? downsample_->forward(input) : input));
+    return (state + (downsample_ ? downsample_->forward(input) : input)).relu_();
   }
 
  private:
@@ -76,12 +76,12 @@ class ResNet50Impl : public torch::nn::Module {
   }
 
   std::array<torch::Tensor, 2> forward(const torch::Tensor& pictures) {
-    auto state = torch::relu_(bn1_->forward(conv1_->forward(pictures)));
+    auto state = bn1_->forward(conv1_->forward(pictures)).relu_();
     state = torch::nn::functional::max_pool2d(
         state, torch::nn::functional::MaxPool2dFuncOptions(3).stride(2).padding(1));
     state = stages_[1]->forward(stages_[0]->forward(state));
     const auto near = stages_[2]->forward(state);
-    return {near, stages_[3]->forward(near)};
+    return {near, stages_[3]->forward<torch::Tensor>(near)};
   }
 
  private:

@@ -23,7 +23,7 @@ class ConvolutionImpl : public torch::nn::Module {
                                                           .bias(false)));
     norm_ = register_module("norm", batch_norm(outputs));
   }
-  torch::Tensor forward(const torch::Tensor& input) { return torch::relu_(norm_->forward(conv_->forward(input))); }
+  torch::Tensor forward(const torch::Tensor& input) { return norm_->forward(conv_->forward(input)).relu_(); }
 
  private:
   torch::nn::Conv2d conv_{nullptr};
@@ -59,7 +59,7 @@ class ReferenceLidarEncoder : public LidarEncoderImpl {
                         const torch::Tensor& elements) override {
     const auto near = first_->forward(pillars_->forward(points, point_offsets, elements));
     const auto far = second_->forward(near);
-    const auto raised = torch::relu_(join_norm_->forward(join_second_->forward(far)));
+    const auto raised = join_norm_->forward(join_second_->forward(far)).relu_();
     return torch::cat({join_first_->forward(near), raised}, 1);
   }
 

@@ -18,7 +18,7 @@ class ConvolutionBlockImpl : public torch::nn::Module {
     norm_ = register_module("norm", torch::nn::BatchNorm2d(outputs));
     conv_->weight.set_data(conv_->weight.data().to(torch::MemoryFormat::ChannelsLast));
   }
-  torch::Tensor forward(const torch::Tensor& input) { return torch::relu_(norm_->forward(conv_->forward(input))); }
+  torch::Tensor forward(const torch::Tensor& input) { return norm_->forward(conv_->forward(input)).relu_(); }
 
  private:
   torch::nn::Conv2d conv_{nullptr};

@@ -10,8 +10,8 @@ namespace camber::detection {
 
 /// What one decoder layer says of each query.
 struct TaskOutputs {
-  torch::Tensor logits;  // [B, Q, classes]
-  torch::Tensor raw;     // [B, Q, 10]: centre 2, height 1, size 3, heading 2, velocity 2, before references are added
+  torch::Tensor logits{};  // [B, Q, classes]
+  torch::Tensor raw{};     // [B, Q, 10]: centre 2, height 1, size 3, heading 2, velocity 2, before references are added
 };
 
 /// CMT's separate heads: for every decoder layer and each of six tasks (centre, height, size, heading, velocity,
@@ -26,7 +26,7 @@ class TaskHeadsImpl : public torch::nn::Module {
  private:
   static constexpr std::int64_t kTasks = 6;
   std::int64_t inner_;
-  torch::Tensor hidden_, norm_weight_, norm_bias_;  // [L, 6 * inner, C], [L, 6, inner] twice
+  torch::Tensor hidden_{}, norm_weight_{}, norm_bias_{};  // [L, 6 * inner, C], [L, 6, inner] twice
   std::array<torch::Tensor, kTasks> weight_, bias_;  // [L, outputs, inner], [L, outputs]
 };
 TORCH_MODULE(TaskHeads);

@@ -115,7 +115,7 @@ TEST(Detect, HonoursPitchAndChannelOrder) {
 }
 
 TEST(Detect, AnswersWrongInputWithASentence) {
-  const auto detector = small_detector();
+  auto detector = small_detector();
   OwnArrays own;
   own.frame.cameras[0].picture.width = 0;
   EXPECT_NE(error_of([&] { detector.detect(own.frame); }).find("camera \"camera\" must have a picture"),

@@ -99,7 +99,7 @@ double evaluate(detection::Detector& detector, const Recipe& recipe, const data:
     const auto batch = detection::collate(*loaded, recipe.detector);
     const auto found = detector->decode(detector->forward(batch), batch);
     for (std::size_t b = 0; b < found.size(); ++b) {
-      boxes.open_sample(dataset.tables().sample[batch.origins[b].sample].token);
+      boxes.open_sample(std::string(dataset.tables().sample[batch.origins[b].sample].token));
       for (const auto& one : found[b])
         boxes.push(detection::to_global(one, batch.origins[b].reference, recipe.detector));
     }
@@ -124,7 +124,7 @@ struct Times {
   double data = 0, collate = 0, forward = 0, loss = 0, backward = 0, optimiser = 0;
 };
 
-void train(detection::Detector& detector, const Recipe& recipe, const data::Dataset& dataset,
+void train_detector(detection::Detector& detector, const Recipe& recipe, const data::Dataset& dataset,
            const data::Split& split) {
   train::OptimizerGroupsOptions rules{.scale_lr_mult = detection::kScaleLearningRate};
   for (const auto& rule : detection::parameter_rules(recipe.detector))
@@ -198,7 +198,7 @@ int main(int argc, char** argv) {
   for (const auto& p : detector->parameters()) count += p.numel();
   std::printf("%ld parameters\n", count);
   detector->train();
-  train(detector, recipe, dataset, data::find_split(dataset, "train"));
+  train_detector(detector, recipe, dataset, data::find_split(dataset, "train"));
   const auto split = data::find_split(dataset, recipe.split);
   std::stringstream list(recipe.faults);
   for (std::string fault; std::getline(list, fault, ',');) evaluate(detector, recipe, dataset, split, fault);

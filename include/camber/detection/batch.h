@@ -14,9 +14,9 @@ namespace camber::detection {
 
 /// The true objects of one frame.
 struct Targets {
-  torch::Tensor boxes;   // float [G, 9]: cx, cy, cz, length, width, height, yaw, vx, vy; velocities may be NaN
-  torch::Tensor labels;  // int64 [G], places in DetectorOptions::classes
-  torch::Tensor trust;   // float [G, 2]: what the labels of trust say of LiDAR and cameras, in [-1, 1]
+  torch::Tensor boxes{};   // float [G, 9]: cx, cy, cz, length, width, height, yaw, vx, vy; velocities may be NaN
+  torch::Tensor labels{};  // int64 [G], places in DetectorOptions::classes
+  torch::Tensor trust{};   // float [G, 2]: what the labels of trust say of LiDAR and cameras, in [-1, 1]
 };
 
 /// Where a frame's boxes belong.
@@ -31,19 +31,19 @@ struct DetectorBatch {
   std::int64_t size = 0;  // B
   nn::SensorScene scene{};
 
-  torch::Tensor points;         // float [N, 5]: x, y, z, intensity 0..1, time lag; frame by frame
-  torch::Tensor point_offsets;  // int64 [B + 1]: whose points they are
+  torch::Tensor points{};         // float [N, 5]: x, y, z, intensity 0..1, time lag; frame by frame
+  torch::Tensor point_offsets{};  // int64 [B + 1]: whose points they are
   /// Runs of cameras of one size, in the rig's order, each [B, n, 3, H, W] in 0..1, red first.
   std::vector<torch::Tensor> pictures{};
   /// Instead of points and pictures, with encoder.kind = features: [B, C, rows, columns], and as runs of cameras
   /// [B, n, C, rows, columns].
-  torch::Tensor bev_features;
+  torch::Tensor bev_features{};
   std::vector<torch::Tensor> camera_features{};
 
-  torch::Tensor available;  // bool [B, M]: which sensors say that they deliver
-  torch::Tensor age;        // float [B, M]: cues of staleness, 0.5 neutral
-  torch::Tensor level;      // float [B, M]: cues of level, 0 neutral
-  torch::Tensor quality;    // float [B, M]: the true quality q, for oracle and for losses alone
+  torch::Tensor available{};  // bool [B, M]: which sensors say that they deliver
+  torch::Tensor age{};        // float [B, M]: cues of staleness, 0.5 neutral
+  torch::Tensor level{};      // float [B, M]: cues of level, 0 neutral
+  torch::Tensor quality{};    // float [B, M]: the true quality q, for oracle and for losses alone
 
   std::vector<Targets> targets{};      // [B]; empty without ground truth
   std::vector<FrameOrigin> origins{};  // [B]

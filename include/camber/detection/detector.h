@@ -39,24 +39,24 @@ struct ForwardOptions {
 struct DenoisingQueries {
   std::int64_t groups = 0;
   std::int64_t count = 0;    // D, queries of a frame
-  torch::Tensor references;  // float [B, D, 3], metres
-  torch::Tensor object;      // int64 [B, D]: the object that was noised, -1 padding
-  torch::Tensor background;  // bool [B, D]: noised so far that it counts as background
+  torch::Tensor references{};  // float [B, D, 3], metres
+  torch::Tensor object{};      // int64 [B, D]: the object that was noised, -1 padding
+  torch::Tensor background{};  // bool [B, D]: noised so far that it counts as background
 };
 
 /// L layers, B frames, Q queries, D denoising queries, C classes, X sensors, M maps.
 struct DetectorOutput {
-  torch::Tensor class_logits;      // [L, B, Q, C]
-  torch::Tensor codes;             // [L, B, Q, 10], metres, in the order of head.box_code
-  torch::Tensor denoising_logits;  // [L, B, D, C]; undefined without denoising queries
-  torch::Tensor denoising_codes;   // [L, B, D, 10]
+  torch::Tensor class_logits{};      // [L, B, Q, C]
+  torch::Tensor codes{};             // [L, B, Q, 10], metres, in the order of head.box_code
+  torch::Tensor denoising_logits{};  // [L, B, D, C]; undefined without denoising queries
+  torch::Tensor denoising_codes{};   // [L, B, D, 10]
   DenoisingQueries denoising{};
-  torch::Tensor trust;            // [B, Q, X]; undefined without a router
-  torch::Tensor denoising_trust;  // [B, D, X]
-  torch::Tensor attention_mass;   // [B, Q, M], last layer, mean over heads; undefined without statistics
-  torch::Tensor references;       // [B, Q, 3], metres: where the queries started
-  torch::Tensor grid_logits;      // [B, rows * columns, C]; undefined without dense_auxiliary
-  torch::Tensor camera_logits;    // [B, keys of all cameras, C]
+  torch::Tensor trust{};            // [B, Q, X]; undefined without a router
+  torch::Tensor denoising_trust{};  // [B, D, X]
+  torch::Tensor attention_mass{};   // [B, Q, M], last layer, mean over heads; undefined without statistics
+  torch::Tensor references{};       // [B, Q, 3], metres: where the queries started
+  torch::Tensor grid_logits{};      // [B, rows * columns, C]; undefined without dense_auxiliary
+  torch::Tensor camera_logits{};    // [B, keys of all cameras, C]
   /// Of the cross-attention, one a layer, with statistics; rows are [B, H, D + Q], denoising queries first.
   std::vector<ops::AttentionStatistics> statistics{};
 };
@@ -65,7 +65,7 @@ struct DetectorOutput {
 /// dense_camera, router, scale (those that the options ask for), and their sum.
 struct Losses {
   std::vector<std::pair<std::string, torch::Tensor>> terms{};
-  torch::Tensor total;
+  torch::Tensor total{};
 };
 
 struct Frame;  // camber/detection/frame.h
