@@ -1,5 +1,6 @@
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <memory>
 #include <stdexcept>
 
