@@ -8,6 +8,7 @@ void register_analyze(Command& program);
 void register_bench(Command& program);
 void register_faults(Command& program);
 void register_inspect(Command& program);
+void register_report(Command& program);
 void register_simulate(Command& program);
 void register_verify(Command& program);
 void register_metrics(Command& program);

@@ -24,6 +24,7 @@ int main(int argument_count, char** arguments) {
     register_bench(program.root());
     register_faults(program.root());
     register_inspect(program.root());
+    register_report(program.root());
     register_simulate(program.root());
     register_verify(program.root());
     register_metrics(program.root());
