@@ -101,16 +101,15 @@ void add_mass(Section& section, const SeriesByName& series, const RunReportOptio
 Section attention_section(const SeriesByName& series, const RunReportOptions& options) {
   Section section{.title = "Attention",
                   .lead = "Is the softmax alive? Taken from the attention that the model really used, before dropout."};
-  const auto chart = [&](const std::string& field, Chart chart) {
+  const auto add = [&](const std::string& field, Chart chart) {
     add_chart(section, std::move(chart), matching(series, "attention/", "/" + field), options.points);
   };
-  chart("entropy_share",
-        {.title = "Entropy", .note = "H / ln(keys left): 1 looks everywhere, 0 at one key", .y_min = 0, .y_max = 1});
-  chart("saturated",
-        {.title = "Saturated rows", .note = "share of rows with a weight over 0.9", .y_min = 0, .y_max = 1});
-  chart("largest_weight", {.title = "Largest weight", .note = "mean over rows", .y_min = 0, .y_max = 1});
-  chart("change",
-        {.title = "Attention moved by the lean", .note = "half of the sum of |p - p0|", .y_min = 0, .y_max = 1});
+  add("entropy_share",
+      {.title = "Entropy", .note = "H / ln(keys left): 1 looks everywhere, 0 at one key", .y_min = 0, .y_max = 1});
+  add("saturated", {.title = "Saturated rows", .note = "share of rows with a weight over 0.9", .y_min = 0, .y_max = 1});
+  add("largest_weight", {.title = "Largest weight", .note = "mean over rows", .y_min = 0, .y_max = 1});
+  add("change",
+      {.title = "Attention moved by the lean", .note = "half of the sum of |p - p0|", .y_min = 0, .y_max = 1});
   add_mass(section, series, options);
   return section;
 }
@@ -153,15 +152,14 @@ Section loss_section(const SeriesByName& series, const RunReportOptions& options
 
 Section prototype_section(const SeriesByName& series, const RunReportOptions& options) {
   Section section{.title = "Prototypes"};
-  const auto chart = [&](const std::string& name, Chart chart) {
+  const auto add = [&](const std::string& name, const Chart& chart) {
     std::vector<RawSeries> one;
     add_if_there(one, series, "prototypes/" + name, chart.title);
     add_chart(section, chart, one, options.points);
   };
-  chart("mean_cosine",
-        {.title = "Mean cosine", .note = "between prototypes: near 1 they are alike, and no scale helps"});
-  chart("gate", {.title = "Gate", .y_min = 0, .y_max = 1});
-  chart("purification_ratio", {.title = "Purification ratio"});
+  add("mean_cosine", {.title = "Mean cosine", .note = "between prototypes: near 1 they are alike, and no scale helps"});
+  add("gate", {.title = "Gate", .y_min = 0, .y_max = 1});
+  add("purification_ratio", {.title = "Purification ratio"});
   return section;
 }
 

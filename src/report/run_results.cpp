@@ -55,7 +55,8 @@ Table fault_table(const Json& result) {
   const Json& clean = result.at("clean");
   const double clean_score = number(clean, "nd_score");
   table.rows.push_back(condition_row("clean", clean, clean_score));
-  for (const auto& [name, metrics] : result.value("faults", Json::object()).items())
+  const Json faults = result.value("faults", Json::object());
+  for (const auto& [name, metrics] : faults.items())
     table.rows.push_back(condition_row(name, metrics, clean_score));
   if (const double mean = number(result, "mean_resilience"); std::isfinite(mean))
     table.note += fmt::format(" Mean over the faults: {:.2f}.", mean);
