@@ -1,0 +1,93 @@
+#include <cmath>
+
+#include <camber/train/gradient_guard.h>
+
+#include "train/sentence.h"
+
+namespace camber::train {
+namespace {
+
+// "3 NaN and 0 infinite among 64 values"; nothing when all are finite.
+std::optional<std::string> broken_values(const torch::Tensor& tensor) {
+  if (!tensor.is_floating_point()) {
+    return std::nullopt;
+  }
+  const auto nans = torch::isnan(tensor).sum().item<std::int64_t>();
+  const auto infinities = torch::isinf(tensor).sum().item<std::int64_t>();
+  if (nans + infinities == 0) {
+    return std::nullopt;
+  }
+  return sentence(nans, " NaN and ", infinities, " infinite among ", tensor.numel(), " values");
+}
+
+}  // namespace
+
+GradientGuard::GradientGuard(torch::nn::Module& model) {
+  for (const auto& entry : model.named_parameters()) {
+    parameters_.emplace_back(entry.key(), entry.value());
+  }
+  for (const auto& entry : model.named_buffers()) {
+    if (entry.value().defined()) {
+      buffers_.emplace_back(entry.value(), torch::Tensor());
+    }
+  }
+}
+
+void GradientGuard::begin_step() {
+  torch::NoGradGuard no_grad;
+  for (auto& [buffer, before] : buffers_) {
+    if (before.defined()) {
+      before.copy_(buffer);
+    } else {
+      before = buffer.detach().clone();
+    }
+  }
+}
+
+std::optional<health::BrokenTensor> GradientGuard::broken_loss(const NamedLosses& losses) const {
+  for (const auto& [name, loss] : losses) {
+    const double value = loss.item<double>();
+    if (!std::isfinite(value)) {
+      const auto parameter = broken_parameter();
+      return parameter
+                 ? parameter
+                 : health::BrokenTensor{.name = "loss/" + name, .content = std::isnan(value) ? "NaN" : "Infinity"};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<health::BrokenTensor> GradientGuard::broken_gradient(double norm) const {
+  if (std::isfinite(norm)) {
+    return std::nullopt;
+  }
+  if (const auto parameter = broken_parameter()) {
+    return parameter;
+  }
+  for (auto entry = parameters_.rbegin(); entry != parameters_.rend(); ++entry) {
+    if (const torch::Tensor& gradient = entry->second.grad(); gradient.defined()) {
+      if (const auto values = broken_values(gradient)) {
+        return health::BrokenTensor{.name = "gradient of " + entry->first, .content = *values};
+      }
+    }
+  }
+  return health::BrokenTensor{.name = "the gradient's norm", .content = "an overflow"};
+}
+
+std::optional<health::BrokenTensor> GradientGuard::broken_parameter() const {
+  for (const auto& [name, parameter] : parameters_) {
+    if (const auto values = broken_values(parameter)) {
+      return health::BrokenTensor{.name = "parameter " + name, .content = *values};
+    }
+  }
+  return std::nullopt;
+}
+
+void GradientGuard::take_back() {
+  torch::NoGradGuard no_grad;
+  for (auto& [buffer, before] : buffers_) {
+    buffer.copy_(before);
+  }
+}
+
+}  // namespace camber::train
