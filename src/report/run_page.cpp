@@ -47,12 +47,16 @@ Section health_section(const health::Findings& findings) {
 }
 
 std::string health_words(const health::Findings& findings) {
-  const auto count = [&](health::Severity severity) {
-    return std::count_if(findings.begin(), findings.end(),
-                         [=](const health::Finding& finding) { return finding.severity == severity; });
-  };
-  return fmt::format("{} alarms, {} warnings, {} notes", count(health::Severity::kAlarm),
-                     count(health::Severity::kWarning), count(health::Severity::kNote));
+  std::string words;
+  for (const health::Severity severity :
+       {health::Severity::kAlarm, health::Severity::kWarning, health::Severity::kNote}) {
+    const auto count = std::count_if(findings.begin(), findings.end(), [severity](const health::Finding& finding) {
+      return finding.severity == severity;
+    });
+    if (count > 0)
+      words += fmt::format("{}{} {}{}", words.empty() ? "" : ", ", count, name(severity), count > 1 ? "s" : "");
+  }
+  return words.empty() ? "nothing to say" : words;
 }
 
 std::vector<Tile> tiles_of(const std::vector<health::Record>& records, const SeriesByName& series,

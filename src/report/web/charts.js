@@ -67,10 +67,12 @@ class ChartView {
     });
   }
 
-  // The values under the cursor, or the last ones.
+  // The values under the cursor, or the last ones; a curve over anything but steps has no last one worth telling.
   showFigures(row) {
+    const nowhere = row === null || row === undefined;
     this.data.series.forEach((series, index) => {
-      let at = row === null || row === undefined ? series.values.length - 1 : row;
+      if (nowhere && this.data.x_label !== "step") { this.figures[index].textContent = ""; return; }
+      let at = nowhere ? series.values.length - 1 : row;
       while (at > 0 && series.values[at] === null) --at;
       this.figures[index].textContent = readable(series.values[at]);
     });
@@ -104,7 +106,8 @@ class ChartView {
     return {
       width: this.area.clientWidth || 320, height: plotHeight, legend: { show: false },
       scales: { x: { time: false }, y: { range: (_, a, b) => this.yRange(a, b) } },
-      axes: [{ ...axis, size: 28, space: 64 }, { ...axis, size: 52, values: (_, ticks) => ticks.map(readable) }],
+      axes: [{ ...axis, size: 28, space: 64 }, { ...axis, size: (_, labels) => 18 + 7 * Math.max(3, ...(labels || []).map((label) => label.length)),
+        values: (_, ticks) => ticks.map(readable) }],
       series: [{ label: this.data.x_label }, ...series],
       bands: low && high ? [{ series: [high, low], fill: colours[high - 1] + "2e" }] : [],
       cursor: { y: false, points: { size: 7 }, drag: { x: true, y: false }, sync: { key: this.data.x_label }, focus: { prox: -1 } },

@@ -57,7 +57,7 @@ function startContents(sections) {
   }
   const mark = () => {
     let current = sections[0];
-    for (const node of sections) if (node.getBoundingClientRect().top < window.innerHeight * 0.35) current = node;
+    for (const node of sections) if (node.getBoundingClientRect().top < 180) current = node;
     for (const [node, link] of links) {
       if (node === current) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");

@@ -26,7 +26,7 @@ const blocks = {
       const share = Number(text);
       if (!block.bar_columns.includes(column) || !Number.isFinite(share)) return element("td", {}, text);
       const cell = element("td", { class: "barred" }, text);
-      cell.style.setProperty("--share", `${Math.min(Math.max(share, 0), 1) * 100}%`);
+      cell.style.setProperty("--share", String(Math.min(Math.max(share, 0), 1)));
       return cell;
     }));
     const panel = element("div", { class: "panel wide" }, element("h3", {}, block.title),
