@@ -12,6 +12,7 @@ void register_eval(Command& program);
 void register_faults(Command& program);
 void register_inspect(Command& program);
 void register_predict(Command& program);
+void register_report(Command& program);
 void register_simulate(Command& program);
 void register_train(Command& program);
 void register_verify(Command& program);
