@@ -1,0 +1,56 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include <camber/train/checkpoint.h>
+
+namespace camber::train {
+
+/// What a result depends on beside its configuration.
+struct Environment {
+  std::string version{};  ///< of Camber
+  std::string torch_version{};
+  std::string compiler{};
+  std::string processor{};        ///< "AMD EPYC 9B14"
+  std::string instruction_set{};  ///< that the kernels chose
+  std::int64_t threads = 0;
+  std::uint64_t seed = 0;
+  std::string commit{};            ///< of the source; empty where it is not known
+  std::string data_fingerprint{};  ///< of the data set's tables
+
+  /// Versions, processor and threads of this program.
+  static Environment of_this_program();
+  std::string to_json() const;
+};
+
+/// The folder of a run:
+///
+///   config.toml       complete, as used
+///   environment.json  versions, processor, threads, seed, commit, data fingerprint
+///   metrics.jsonl, metrics.csv, events.out.tfevents.*    written while the run goes on
+///   checkpoints/      last, previous, best, numbered
+///   result.json       at the end
+class RunFolder {
+ public:
+  /// A new run. Throws std::invalid_argument when the folder holds a run already.
+  static RunFolder create(const std::filesystem::path& path, const std::string& config, const Environment& environment);
+  /// A run that exists. Throws std::invalid_argument when the folder is none.
+  static RunFolder open(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path config() const { return path_ / "config.toml"; }
+  std::filesystem::path environment() const { return path_ / "environment.json"; }
+  std::filesystem::path metrics_jsonl() const { return path_ / "metrics.jsonl"; }
+  std::filesystem::path metrics_csv() const { return path_ / "metrics.csv"; }
+  std::filesystem::path result() const { return path_ / "result.json"; }
+  std::filesystem::path weights() const { return path_ / "model.safetensors"; }
+  CheckpointFolder checkpoints() const { return CheckpointFolder(path_ / "checkpoints"); }
+
+ private:
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
+  std::filesystem::path path_;
+};
+
+}  // namespace camber::train

@@ -1,0 +1,139 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <camber/train/checkpoint.h>
+#include <camber/train/exponential_average.h>
+#include <camber/train/gradient_guard.h>
+#include <camber/train/optimizer_groups.h>
+#include <camber/train/scale_projector.h>
+#include <camber/train/schedule.h>
+
+namespace camber::train {
+
+struct TrainingLoopOptions {
+  std::int64_t steps = 1000;
+  std::int64_t accumulate = 1;
+  std::int64_t steps_per_epoch = 1000;
+  OptimizerOptions optimizer{};
+  OptimizerGroupsOptions groups{};
+  ScheduleOptions schedule{};
+  std::vector<GroupScheduleOptions> group_schedules{};
+  ExponentialAverageOptions average{};
+  GradientGuardOptions guard{};
+  std::int64_t checkpoint_every = 200;
+  std::int64_t keep_every = 0;
+  std::int64_t evaluate_every = 0;
+
+  template <class Visitor>
+  void visit(Visitor& visitor) {
+    visitor("steps", steps, "optimiser steps of the whole run", config::Range{.min = 1});
+    visitor("accumulate", accumulate, "batches whose gradients are summed for one step", config::Range{.min = 1});
+    visitor("steps_per_epoch", steps_per_epoch, "steps that count as an epoch for schedules of bounds",
+            config::Range{.min = 1});
+    visitor("optimizer", optimizer, "the optimiser");
+    visitor("groups", groups, "multipliers by parameter name");
+    visitor("schedule", schedule, "the learning rate over the run");
+    visitor("group_schedules", group_schedules, "schedules of single groups in its place");
+    visitor("average", average, "running average of the weights");
+    visitor("guard", guard, "what to do about steps that are not finite");
+    visitor("checkpoint_every", checkpoint_every, "steps between checkpoints (last, and best after an evaluation)",
+            config::Range{.min = 1});
+    visitor("keep_every", keep_every, "steps between checkpoints that are kept for good; 0: none",
+            config::Range{.min = 0});
+    visitor("evaluate_every", evaluate_every, "steps between evaluations; 0: none", config::Range{.min = 0});
+  }
+  void validate() const;
+
+  friend bool operator==(const TrainingLoopOptions&, const TrainingLoopOptions&) = default;
+};
+
+/// What one step did.
+struct StepReport {
+  std::int64_t step = 0;                                 ///< steps done, this one included
+  double loss = 0;                                       ///< the sum of the terms, mean over the accumulated batches
+  std::vector<std::pair<std::string, double>> losses{};  ///< its terms
+  double learning_rate = 0;                              ///< before the groups' multipliers
+  double gradient_norm = 0;                              ///< of all groups, before clipping
+  bool skipped = false;
+  std::string broken{};  ///< of a skipped step: the first tensor that broke
+  double seconds = 0;
+};
+
+/// What the owner of a run does around the steps; every member may be empty.
+struct TrainingHooks {
+  /// After every step; the gradients (clipped) are still there.
+  std::function<void(const StepReport&)> after_step{};
+  /// A score of the model as it is now, higher is better, every `evaluate_every` steps and at the end; the average is
+  /// in place of the weights where there is one, and the model is in evaluation mode.
+  std::function<double(std::int64_t step)> evaluate{};
+  /// Just before a checkpoint is written: flush the files that belong to it.
+  std::function<void(std::int64_t step)> before_checkpoint{};
+  /// Asked before every step; true ends the run with a checkpoint.
+  std::function<bool()> stop_requested{};
+};
+
+/// A training run: a module, optimiser groups, and a function from a step to named losses.
+///
+///   TrainingLoop loop(*model, {.steps = 1400, .optimizer = {.learning_rate = 2e-3}});
+///   CheckpointFolder checkpoints("runs/a/checkpoints");
+///   loop.resume(checkpoints);
+///   loop.run([&](std::int64_t batch) -> NamedLosses { return model->losses(load(batch)); }, &checkpoints, hooks);
+///
+/// The function gets the number of the batch, step * accumulate + i, and must draw everything that is random from
+/// streams named by it: then a run that was killed and resumed has the bits of an unbroken one.
+class TrainingLoop {
+ public:
+  using LossFunction = std::function<NamedLosses(std::int64_t batch)>;
+
+  TrainingLoop(torch::nn::Module& model, TrainingLoopOptions options, std::string config = {});
+
+  /// Continues from the newest sound checkpoint; nothing when there is none.
+  std::optional<CheckpointFolder::Resumed> resume(const CheckpointFolder& checkpoints);
+
+  /// Steps until the end; true when all were made, false when a stop was asked for.
+  bool run(const LossFunction& losses_of, const CheckpointFolder* checkpoints = nullptr,
+           const TrainingHooks& hooks = {});
+
+  /// One step: learning rate, forward and backward of every batch, guard, clip, optimiser, projection, average.
+  StepReport train_step(const LossFunction& losses_of);
+
+  std::int64_t step() const { return step_; }
+  const TrainingLoopOptions& options() const { return options_; }
+  const OptimizerGroups& groups() const { return groups_; }
+  const Schedule& schedule() const { return schedule_; }
+  ScaleProjector& projector() { return projector_; }
+  const GradientGuard& guard() const { return guard_; }
+  std::optional<double> best_score() const { return best_score_; }
+  /// nullptr without one.
+  ExponentialAverage* average() { return average_.get(); }
+  TrainingState state();
+  CheckpointInfo info() const;
+
+ private:
+  void set_learning_rates();
+  std::optional<std::string> accumulate_gradients(const LossFunction& losses_of, StepReport& report);
+  void evaluate(const CheckpointFolder* checkpoints, const TrainingHooks& hooks);
+  void save(const CheckpointFolder* checkpoints, const TrainingHooks& hooks);
+  bool due(std::int64_t every) const { return every > 0 && (step_ % every == 0 || step_ == options_.steps); }
+
+  torch::nn::Module& model_;
+  TrainingLoopOptions options_;
+  std::string config_;
+  OptimizerGroups groups_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  Schedule schedule_;
+  std::vector<Schedule> group_schedules_;  // one a group
+  ScaleProjector projector_;
+  GradientGuard guard_;
+  std::unique_ptr<ExponentialAverage> average_;
+  std::int64_t step_ = 0;
+  std::optional<double> best_score_;
+};
+
+}  // namespace camber::train
