@@ -1,3 +1,5 @@
+#include <torch/nn/modules/container/functional.h>
+
 #include "camber/fewshot/encoders.h"
 
 namespace camber::fewshot {

@@ -2,6 +2,7 @@
 
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/init.h>
+#include <torch/nn/modules/container/functional.h>
 #include <torch/utils.h>
 
 #include "camber/random/stream.h"
@@ -14,11 +15,6 @@ namespace F = torch::nn::functional;
 constexpr double kNullSpaceFloor = 1e-5;  // directions below this share of the largest are noise
 
 }  // namespace
-
-void EpisodeModelOptions::validate() const {
-  TORCH_CHECK_VALUE(domain_branch || !feed_classifier,
-                    "[fewshot] feed_classifier must be false without a domain_branch");
-}
 
 torch::Tensor remove_class_means(const torch::Tensor& f_dom, const torch::Tensor& known, std::int64_t given,
                                  const torch::Tensor& assigned, std::int64_t n_way) {
@@ -115,27 +111,24 @@ EpisodeLosses EpisodeModelImpl::losses(const EpisodeFeatures& features, const Ep
                                        const EpisodeLabels& labels, double progress) {
   const LossWeights& weights = options.losses;
   const std::int64_t support = labels.n_way * labels.k_shot;
-  EpisodeLosses result;
-  result.classification = F::cross_entropy(pass.logits, labels.way.narrow(0, support, pass.logits.size(0)));
-  result.total = result.classification;
-  const auto add = [&result](torch::Tensor& slot, double weight, const auto& loss) {
-    if (weight <= 0) return;
-    slot = loss();
-    result.total = result.total + weight * slot;
+  EpisodeLosses terms;
+  const auto add = [&terms](const char* name, double weight, const auto& loss) {
+    if (weight > 0) terms.emplace_back(name, weight * loss());
   };
-  add(result.class_contrast, weights.class_contrast,
+  add("classification", 1,
+      [&] { return F::cross_entropy(pass.logits, labels.way.narrow(0, support, pass.logits.size(0))); });
+  add("class_contrast", weights.class_contrast,
       [&] { return supervised_contrast(features.intrinsic, labels.way, weights.class_temperature.at(progress)); });
-  if (!domain_encoder) return result;
-  add(result.domain, weights.domain,
+  if (!domain_encoder) return terms;
+  add("domain", weights.domain,
       [&] { return F::cross_entropy(domain_classifier->forward(pass.purified), labels.domains); });
-  add(result.domain_contrast, weights.domain_contrast,
+  add("domain_contrast", weights.domain_contrast,
       [&] { return supervised_contrast(pass.purified, labels.domains, weights.domain_temperature.at(progress)); });
-  if (pass.orthogonality_loss.defined())
-    add(result.orthogonality, weights.orthogonality, [&] { return pass.orthogonality_loss; });
+  if (sap) add("orthogonality", weights.orthogonality, [&] { return pass.orthogonality_loss; });
   if (adversary)
-    add(result.adversary, weights.adversary,
+    add("adversary", weights.adversary,
         [&] { return F::cross_entropy(adversary(reverse_gradient(features.domain)), labels.classes); });
-  return result;
+  return terms;
 }
 
 }  // namespace camber::fewshot

@@ -6,16 +6,6 @@
 
 namespace camber::fewshot {
 
-double TemperatureSchedule::at(double progress) const {
-  if (progress <= hold) return start;
-  if (progress >= until) return end;
-  return start + (end - start) * (progress - hold) / (until - hold);
-}
-
-void TemperatureSchedule::validate() const {
-  TORCH_CHECK_VALUE(hold <= until, "[temperature] hold must be at most until, got ", hold, " and ", until);
-}
-
 torch::Tensor supervised_contrast(const torch::Tensor& features, const torch::Tensor& labels, double temperature) {
   namespace F = torch::nn::functional;
   const auto unit = F::normalize(features, F::NormalizeFuncOptions().dim(1));

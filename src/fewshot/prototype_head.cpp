@@ -7,8 +7,7 @@
 namespace camber::fewshot {
 
 PrototypeHeadImpl::PrototypeHeadImpl(PrototypeHeadOptions head_options) : options(std::move(head_options)) {
-  TORCH_CHECK_VALUE(options.scale.num_elements() == 1, "[prototype_head] scale must be one number, got ",
-                    options.scale.num_elements());
+  options.validate();
   reset();
 }
 

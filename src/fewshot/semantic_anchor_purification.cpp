@@ -30,13 +30,6 @@ void check_inputs(const torch::Tensor& f_dom, const torch::Tensor& f_phy, const 
 
 }  // namespace
 
-void PurificationOptions::validate() const {
-  TORCH_CHECK_VALUE(domain_width >= 1 && intrinsic_width >= 1,
-                    "[purification] domain_width and intrinsic_width must be at least 1, got ", domain_width, " and ",
-                    intrinsic_width);
-  TORCH_CHECK_VALUE(scale.num_elements() == 1, "[purification] scale must be one number, got ", scale.num_elements());
-}
-
 torch::Tensor class_means(const torch::Tensor& features, const torch::Tensor& labels, std::int64_t n_way) {
   const auto counts = torch::bincount(labels, /*weights=*/{}, n_way);
   TORCH_CHECK_VALUE(counts.size(0) == n_way, "[class_means] labels must lie below ", n_way, ", got ",

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <torch/nn/functional/padding.h>
+#include <torch/nn/modules/container/functional.h>
 #include <torch/nn/modules/linear.h>
 
 #include "camber/random/stream.h"

@@ -1,11 +1,8 @@
 #pragma once
-#include <array>
 #include <cstdint>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include <camber/config/field.h>
+#include <camber/fewshot/options.h>
 
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -19,41 +16,6 @@
 #include <torch/types.h>
 
 namespace camber::fewshot {
-
-/// What turns an example into the intrinsic feature f_phy.
-enum class EncoderKind { kConv4, kSaResNet12, kMlp, kIdentity };
-
-}  // namespace camber::fewshot
-
-template <>
-inline constexpr auto camber::config::enum_names<camber::fewshot::EncoderKind> =
-    std::array{std::pair{camber::fewshot::EncoderKind::kConv4, std::string_view("conv4")},
-               std::pair{camber::fewshot::EncoderKind::kSaResNet12, std::string_view("sa_resnet12")},
-               std::pair{camber::fewshot::EncoderKind::kMlp, std::string_view("mlp")},
-               std::pair{camber::fewshot::EncoderKind::kIdentity, std::string_view("identity")}};
-
-namespace camber::fewshot {
-
-struct EncoderOptions {
-  EncoderKind kind = EncoderKind::kConv4;
-  std::int64_t channels = 32;
-  std::int64_t width = 64;
-  double mix_style = 0.5;
-  double drop_block = 0.1;
-
-  template <class Visitor>
-  void visit(Visitor& visitor) {
-    visitor("kind", kind, "conv4 and sa_resnet12 for pictures, mlp for tables, identity for features");
-    visitor("channels", channels, "conv4: channels of every block; sa_resnet12: of the first stage (64 at full size)",
-            config::Range{.min = 1});
-    visitor("width", width, "mlp: width of its layers and of the feature", config::Range{.min = 1});
-    visitor("mix_style", mix_style, "sa_resnet12: chance that a batch mixes its styles in training",
-            config::Range{.min = 0, .max = 1});
-    visitor("drop_block", drop_block, "sa_resnet12: share of the last two stages' maps dropped in blocks",
-            config::Range{.min = 0, .max = 0.5});
-  }
-  friend bool operator==(const EncoderOptions&, const EncoderOptions&) = default;
-};
 
 /// Four blocks of (3x3 convolution, batch normalisation, ReLU, 2x2 maximum), then all numbers in a row: 28x28 pictures
 /// and 32 channels give 32. The maximum is taken before the ReLU: the same values, a quarter of the work. Weights and

@@ -1,8 +1,7 @@
 #pragma once
-#include <array>
 #include <cstdint>
 #include <optional>
-#include <string_view>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,56 +12,6 @@
 #include <camber/fewshot/style_domain_encoder.h>
 
 namespace camber::fewshot {
-
-/// What takes class information out of the domain feature.
-///   none                nothing
-///   sap                 semantic anchor purification
-///   class_mean          less the support's mean of the nearest prototype's class, plus the mean of those means
-///   class_mean_oracle   less the mean of its true class in the episode: uses the queries' labels, a bound, no method
-///   null_space          projected onto the null space of the support's class means
-///   gradient_reversal   nothing here; an adversary that tells the class from the feature trains it backwards
-enum class Purifier { kNone, kSap, kClassMean, kClassMeanOracle, kNullSpace, kGradientReversal };
-
-}  // namespace camber::fewshot
-
-template <>
-inline constexpr auto camber::config::enum_names<camber::fewshot::Purifier> =
-    std::array{std::pair{camber::fewshot::Purifier::kNone, std::string_view("none")},
-               std::pair{camber::fewshot::Purifier::kSap, std::string_view("sap")},
-               std::pair{camber::fewshot::Purifier::kClassMean, std::string_view("class_mean")},
-               std::pair{camber::fewshot::Purifier::kClassMeanOracle, std::string_view("class_mean_oracle")},
-               std::pair{camber::fewshot::Purifier::kNullSpace, std::string_view("null_space")},
-               std::pair{camber::fewshot::Purifier::kGradientReversal, std::string_view("gradient_reversal")}};
-
-namespace camber::fewshot {
-
-/// Options of EpisodeModel; the defaults are the host model at a size for processors.
-struct EpisodeModelOptions {
-  EncoderOptions encoder{};
-  bool domain_branch = true;
-  std::int64_t domain_width = 64;
-  Purifier purifier = Purifier::kSap;
-  PurificationOptions purification{};
-  bool feed_classifier = false;
-  PrototypeHeadOptions head{};
-  LossWeights losses{};
-
-  template <class Visitor>
-  void visit(Visitor& visitor) {
-    visitor("encoder", encoder, "the intrinsic encoder");
-    visitor("domain_branch", domain_branch, "the domain encoder and all that hangs on it; else a prototype net alone");
-    visitor("domain_width", domain_width, "width of the domain feature", config::Range{.min = 2});
-    visitor("purifier", purifier, "what takes class information out of the domain feature");
-    visitor("purification", purification, "semantic anchor purification");
-    visitor("feed_classifier", feed_classifier,
-            "subtract a learned map of the purified feature from what is classified");
-    visitor("head", head, "the prototype head");
-    visitor("losses", losses, "weights of the losses");
-  }
-  /// Throws std::invalid_argument where the parts do not fit together.
-  void validate() const;
-  friend bool operator==(const EpisodeModelOptions&, const EpisodeModelOptions&) = default;
-};
 
 /// f_phy [B, D] and, with a domain branch, f_dom [B, domain_width].
 struct EpisodeFeatures {
@@ -86,8 +35,9 @@ struct EpisodePass {
   std::optional<PurificationStatistics> statistics{};
 };
 
-struct EpisodeLosses {
-  torch::Tensor total{}, classification{}, domain{}, class_contrast{}, domain_contrast{}, orthogonality{}, adversary{};
+/// The terms of the loss by name, each times its weight; the loss is their sum. Names: classification, class_contrast,
+/// domain, domain_contrast, orthogonality, adversary.
+using EpisodeLosses = std::vector<std::pair<std::string, torch::Tensor>>;
 };
 
 /// The host model: an intrinsic encoder whose features the prototype head classifies, and a domain branch whose feature
@@ -98,7 +48,7 @@ struct EpisodeLosses {
 ///   EpisodeModel model(EpisodeModelOptions{}, {1, 28, 28}, num_classes, num_domains, seed);
 ///   const EpisodeFeatures features = model->encode(pictures);
 ///   const EpisodePass pass = model->forward(features, labels);
-///   model->losses(features, pass, labels, progress).total.backward();
+///   const EpisodeLosses terms = model->losses(features, pass, labels, progress);
 class EpisodeModelImpl : public torch::nn::Module {
  public:
   /// shape: of one example. Every part takes its first values from a stream of its own, so that adding one changes no

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include <camber/fewshot/options.h>
 #include <camber/nn/bounded_scale.h>
 
 #include <torch/nn/cloneable.h>
@@ -8,20 +9,6 @@
 #include <torch/types.h>
 
 namespace camber::fewshot {
-
-struct PrototypeHeadOptions {
-  bool normalize = true;
-  bool scaled = false;
-  nn::BoundedScaleOptions scale = nn::scale_preset("logit").scale;
-
-  template <class Visitor>
-  void visit(Visitor& visitor) {
-    visitor("normalize", normalize, "features of unit length before prototypes and distances");
-    visitor("scaled", scaled, "multiply the distances by a bounded scale; else by 1");
-    visitor("scale", scale, "the scale of the distances");
-  }
-  friend bool operator==(const PrototypeHeadOptions&, const PrototypeHeadOptions&) = default;
-};
 
 /// Classifies queries by their distance to the mean of each class's support: logit = -s |f - P_c|^2, s = 1 unless
 /// `scaled`.

@@ -1,9 +1,7 @@
 #pragma once
-#include <array>
 #include <cstdint>
-#include <string_view>
-#include <utility>
 
+#include <camber/fewshot/options.h>
 #include <camber/nn/bounded_scale.h>
 
 #include <torch/nn/cloneable.h>
@@ -13,41 +11,6 @@
 #include <torch/types.h>
 
 namespace camber::fewshot {
-
-/// What sharpens the attention over prototypes: the bounded scale multiplies the cosines, or the older form divides
-/// them by sqrt(intrinsic_width), which leaves the attention uniform (kept for comparison).
-enum class Sharpness { kScale, kFixed };
-
-}  // namespace camber::fewshot
-
-template <>
-inline constexpr auto camber::config::enum_names<camber::fewshot::Sharpness> =
-    std::array{std::pair{camber::fewshot::Sharpness::kScale, std::string_view("scale")},
-               std::pair{camber::fewshot::Sharpness::kFixed, std::string_view("fixed")}};
-
-namespace camber::fewshot {
-
-/// Options of SemanticAnchorPurification.
-struct PurificationOptions {
-  std::int64_t domain_width = 64;
-  std::int64_t intrinsic_width = 640;
-  double dropout = 0.1;
-  bool centre_prototypes = false;
-  Sharpness sharpness = Sharpness::kScale;
-  nn::BoundedScaleOptions scale = nn::scale_preset("logit").scale;
-
-  template <class Visitor>
-  void visit(Visitor& visitor) {
-    visitor("dropout", dropout, "share of the projected features dropped in training",
-            config::Range{.min = 0, .max = 0.99});
-    visitor("centre_prototypes", centre_prototypes, "subtract the prototypes' mean before they are normalised");
-    visitor("sharpness", sharpness, "scale: cosines times the bounded scale; fixed: divided by sqrt(width)");
-    visitor("scale", scale, "the scale of the cosines");
-  }
-  /// Throws std::invalid_argument for widths below 1 and a scale of more than one number.
-  void validate() const;
-  friend bool operator==(const PurificationOptions&, const PurificationOptions&) = default;
-};
 
 /// What one pass saw, scalars without a gradient; nothing is read back to the host until somebody asks.
 struct PurificationStatistics {
