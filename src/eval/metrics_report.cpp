@@ -43,6 +43,21 @@ LoadedBoxes load_from_tables(const MetricsRequest& request, MetricsReport& repor
   return loaded;
 }
 
+// Predictions are filtered already.
+void evaluate_into(MetricsReport& report, const data::Dataset* dataset, EvaluationBoxes& boxes,
+                   const MetricsRequest& request) {
+  report.samples = boxes.truth.samples();
+  report.truth = filter_boxes(dataset, report.config, "the ground truth", boxes.truth);
+  const auto start = std::chrono::steady_clock::now();
+  report.evaluation = evaluate(boxes, report.config, request.threads);
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.by_distance = by_distance(boxes, report.config, request.distance_edges, request.threads);
+  report.by_points = by_points(boxes, report.config, report.evaluation, request.point_edges);
+  if (request.bootstrap > 0)
+    report.intervals =
+        bootstrap(boxes, report.config, report.evaluation, request.bootstrap, request.seed, request.threads);
+}
+
 }  // namespace
 
 void MetricsRequest::validate() const {
@@ -60,18 +75,18 @@ MetricsReport evaluate_results(const MetricsRequest& request) {
   MetricsReport report;
   if (!request.config.empty()) report.config = EvaluationConfig::read(request.config);
   LoadedBoxes loaded = request.data.empty() ? load_from_file(request, report) : load_from_tables(request, report);
-  EvaluationBoxes& boxes = loaded.boxes;
-  report.samples = boxes.truth.samples();
-  report.predictions = filter_boxes(loaded.dataset.get(), report.config, "the results", boxes.predictions);
-  report.truth = filter_boxes(loaded.dataset.get(), report.config, "the ground truth", boxes.truth);
-  const auto start = std::chrono::steady_clock::now();
-  report.evaluation = evaluate(boxes, report.config, request.threads);
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  report.by_distance = by_distance(boxes, report.config, request.distance_edges, request.threads);
-  report.by_points = by_points(boxes, report.config, report.evaluation, request.point_edges);
-  if (request.bootstrap > 0)
-    report.intervals =
-        bootstrap(boxes, report.config, report.evaluation, request.bootstrap, request.seed, request.threads);
+  report.predictions = filter_boxes(loaded.dataset.get(), report.config, "the results", loaded.boxes.predictions);
+  evaluate_into(report, loaded.dataset.get(), loaded.boxes, request);
+  return report;
+}
+
+MetricsReport evaluate_predictions(const data::Dataset& dataset, const data::Split& split, SampleBoxes predictions,
+                                   const EvaluationConfig& config, const MetricsRequest& request) {
+  MetricsReport report{.config = config, .split = split.name, .split_source = split.source};
+  const bool any = !predictions.boxes.empty();
+  EvaluationBoxes boxes = pair_boxes(&split, &dataset, load_ground_truth(dataset, split), std::move(predictions));
+  if (any) report.predictions = filter_boxes(&dataset, config, "the results", boxes.predictions);
+  evaluate_into(report, &dataset, boxes, request);
   return report;
 }
 

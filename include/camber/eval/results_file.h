@@ -30,6 +30,15 @@ struct ResultsOptions {
 /// where the ego vehicle was. Beyond the devkit, numbers written as text or as true and false are refused.
 ResultsFile read_results(const std::filesystem::path& path, const ResultsOptions& options = {});
 
+/// Which sensors predictions were made from, for the `meta` object.
+struct ResultsMeta {
+  bool use_camera = true, use_lidar = true, use_radar = false, use_map = false, use_external = false;
+};
+
+/// Writes predictions as a `results_nusc.json`, atomically; numbers read back to the same bits. A box that is not
+/// finite is a std::invalid_argument that names the sample.
+void write_results(const std::filesystem::path& path, const SampleBoxes& boxes, const ResultsMeta& meta = {});
+
 /// Reads true objects in the same box format: {"results": {token: [box, ...]}} with or without `meta`, or the inner
 /// object alone. `num_pts` filters as in the tables; the distance from the ego vehicle is that of `ego_translation`,
 /// zero where it is missing.

@@ -14,10 +14,10 @@
 
 /// Weights, optimiser state and counters of a run in one safetensors file that any reader opens:
 ///
-///   head.decoder.0.weight              the model's parameters and buffers under their own names
-///   optimizer/<name>/exp_avg, ...      what the optimiser keeps of a parameter
-///   average/<name>                     the running average
-///   metadata: config (TOML), counters (JSON: step, skipped, ...), checksums (JSON: one a tensor), format
+///   model.<name>                    parameters and buffers under the names of the module
+///   optimizer.<name>.exp_avg, ...   what the optimiser keeps of a parameter
+///   average.<name>                  the running average
+///   metadata: whatever the run wants to say (its configuration), counters and numbers (JSON), checksums (JSON)
 ///
 /// Files are written to a temporary name, flushed and renamed. A file that is cut short, damaged (its checksums tell),
 /// or of another model is refused with a std::runtime_error of one sentence that names the file, the tensor and what is
@@ -36,7 +36,7 @@ struct TrainingState {
 };
 
 struct CheckpointInfo {
-  std::string config{};  ///< complete TOML
+  std::map<std::string, std::string> metadata{};  ///< e.g. {"config", complete TOML}
   Counters counters{};
   std::map<std::string, double> numbers{};  ///< e.g. the best score; written so that they read back to the same bits
 };
@@ -46,10 +46,10 @@ void save_checkpoint(const std::filesystem::path& path, const TrainingState& sta
 /// Loads all of it, bit for bit, or throws and changes nothing.
 CheckpointInfo load_checkpoint(const std::filesystem::path& path, const TrainingState& state);
 
-/// Configuration and counters alone; checks that the file is whole, not the tensors' checksums.
+/// Metadata and counters alone; checks that the file is whole, not the tensors' checksums.
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& path);
 
-/// The weights alone, of the running average where there is one, under the model's names: what inference reads.
+/// The weights alone, of the running average where there is one, under model.<name>: what inference reads.
 void save_weights(const std::filesystem::path& path, const TrainingState& state, const CheckpointInfo& info);
 
 /// What became of every name when part of a file was loaded.

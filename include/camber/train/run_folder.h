@@ -24,6 +24,9 @@ struct Environment {
   std::string to_json() const;
 };
 
+/// A sum over the tables (*.json) of a data set's version folder, names and contents.
+std::string fingerprint_of_tables(const std::filesystem::path& folder);
+
 /// The folder of a run:
 ///
 ///   config.toml       complete, as used

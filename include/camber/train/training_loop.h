@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -86,12 +87,14 @@ struct TrainingHooks {
 ///   loop.run([&](std::int64_t batch) -> NamedLosses { return model->losses(load(batch)); }, &checkpoints, hooks);
 ///
 /// The function gets the number of the batch, step * accumulate + i, and must draw everything that is random from
-/// streams named by it: then a run that was killed and resumed has the bits of an unbroken one.
+/// streams named by it: then a run that was killed and resumed has the bits of an unbroken one. The pull of bounded
+/// scales to their centre (ScaleProjector::penalty) is one of the function's terms where it is wanted.
 class TrainingLoop {
  public:
   using LossFunction = std::function<NamedLosses(std::int64_t batch)>;
 
-  TrainingLoop(torch::nn::Module& model, TrainingLoopOptions options, std::string config = {});
+  /// `metadata` goes into every checkpoint: the configuration.
+  TrainingLoop(torch::nn::Module& model, TrainingLoopOptions options, std::map<std::string, std::string> metadata = {});
 
   /// Continues from the newest sound checkpoint; nothing when there is none.
   std::optional<CheckpointFolder::Resumed> resume(const CheckpointFolder& checkpoints);
@@ -124,7 +127,7 @@ class TrainingLoop {
 
   torch::nn::Module& model_;
   TrainingLoopOptions options_;
-  std::string config_;
+  std::map<std::string, std::string> metadata_;
   OptimizerGroups groups_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   Schedule schedule_;

@@ -1,0 +1,21 @@
+#include "camber/health/monitor.h"
+
+namespace camber::health {
+
+HealthMonitor::HealthMonitor(MonitorOptions options) : options_(options), rules_(options.rules) {}
+
+bool HealthMonitor::due(std::int64_t step) const {
+  return options_.interval > 0 && (step == 1 || step % options_.interval == 0);
+}
+
+HealthReport HealthMonitor::observe(const HealthSample& sample) {
+  HealthReport report{.figures = health_figures(sample, options_.per_head)};
+  report.findings = rules_.observe(sample.step, report.figures);
+  return report;
+}
+
+void HealthMonitor::replay(const std::vector<Record>& records) {
+  for (const Record& record : records) rules_.observe(record.step, record.figures);
+}
+
+}  // namespace camber::health

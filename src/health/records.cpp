@@ -1,0 +1,94 @@
+#include "camber/health/records.h"
+
+#include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include "camber/storage/file.h"
+
+namespace camber::health {
+namespace {
+
+using simdjson::dom::element;
+using simdjson::dom::object;
+
+double number_of(const element& value) {
+  if (value.is_string()) {
+    const std::string_view word = value.get_string();
+    if (word == "NaN") return std::numeric_limits<double>::quiet_NaN();
+    if (word == "Infinity") return std::numeric_limits<double>::infinity();
+    if (word == "-Infinity") return -std::numeric_limits<double>::infinity();
+  }
+  return value.get_double();
+}
+
+Record record_of(const object& line) {
+  Record record;
+  for (const auto& [key, value] : line) {
+    if (key == "step")
+      record.step = value.get_int64();
+    else if (key == "time")
+      record.time = value.get_double();
+    else
+      record.figures.push_back({std::string(key), number_of(value)});
+  }
+  return record;
+}
+
+Finding finding_of(const object& line) {
+  const auto text = [&line](const char* key) { return std::string(std::string_view(line.at_key(key))); };
+  return {.step = line.at_key("step").get_int64(),
+          .severity = severity_from(text("severity")),
+          .rule = text("rule"),
+          .subject = text("subject"),
+          .figure = number_of(line.at_key("figure")),
+          .sentence = text("sentence")};
+}
+
+void for_each_line(const std::filesystem::path& file, const std::function<void(const object&)>& take) {
+  if (!std::filesystem::exists(file)) return;
+  const std::string text = storage::read_file(file);
+  simdjson::dom::parser parser;
+  std::size_t line_number = 0, place = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', place)) {
+    ++line_number;
+    try {
+      take(parser.parse(text.data() + place, end - place).get_object());
+    } catch (const std::exception& error) {
+      throw std::runtime_error(
+          fmt::format("[records] {}: line {} is no record: {}", file.string(), line_number, error.what()));
+    }
+    place = end + 1;
+  }
+}
+
+}  // namespace
+
+std::vector<Record> read_records(const std::filesystem::path& file) {
+  std::vector<Record> records;
+  for_each_line(file, [&records](const object& line) { records.push_back(record_of(line)); });
+  return records;
+}
+
+Findings read_findings(const std::filesystem::path& file) {
+  Findings findings;
+  for_each_line(file, [&findings](const object& line) { findings.push_back(finding_of(line)); });
+  return findings;
+}
+
+std::map<std::string, Series> to_series(const std::vector<Record>& records) {
+  std::map<std::string, Series> series;
+  for (const Record& record : records)
+    for (const Figure& figure : record.figures) {
+      Series& one = series[figure.name];
+      one.steps.push_back(static_cast<double>(record.step));
+      one.values.push_back(figure.value);
+    }
+  return series;
+}
+
+}  // namespace camber::health

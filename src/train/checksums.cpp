@@ -1,0 +1,70 @@
+#include "train/checksums.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <iomanip>
+#include <stdexcept>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "train/sentence.h"
+
+namespace camber::train {
+namespace {
+
+constexpr const char* kKey = "checksums";
+constexpr const char* kMetadataSum = "";  // no tensor has an empty name
+
+std::string hexadecimal(std::uint64_t sum) {
+  return sentence(std::hex, std::setfill('0'), std::setw(16), sum);
+}
+
+std::string metadata_sum(const storage::Metadata& metadata) {
+  std::string all;
+  for (const auto& [key, text] : metadata) {
+    if (key != kKey) all += key + '\0' + text + '\0';
+  }
+  return hexadecimal(checksum(std::as_bytes(std::span(all))));
+}
+
+}  // namespace
+
+std::uint64_t checksum(std::span<const std::byte> bytes) {
+  constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // odd: multiplication loses nothing
+  std::uint64_t sum = bytes.size() * kOdd + 1;
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, std::min(sizeof word, bytes.size() - at));
+    sum = std::rotl((sum ^ word) * kOdd, 31);
+  }
+  return sum;
+}
+
+void add_checksums(const std::vector<storage::TensorView>& tensors, storage::Metadata& metadata) {
+  nlohmann::json sums = {{kMetadataSum, metadata_sum(metadata)}};
+  for (const storage::TensorView& tensor : tensors) sums[tensor.name] = hexadecimal(checksum(tensor.bytes));
+  metadata[kKey] = sums.dump();
+}
+
+void verify_checksums(const std::filesystem::path& path, const storage::SafetensorsFile& file) {
+  const auto found = file.metadata().find(kKey);
+  if (found == file.metadata().end()) return;
+  const auto fail = [&path](const std::string& what) {
+    throw std::runtime_error(sentence("[checkpoint] ", path.string(), ": ", what));
+  };
+  const auto sums = nlohmann::json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  if (!sums.is_object()) fail("the checksums in the metadata must be a JSON object: the file is damaged");
+  if (sums.value(kMetadataSum, "") != metadata_sum(file.metadata()))
+    fail("the metadata is not what was written: the file is damaged");
+  for (const storage::TensorView& tensor : file.tensors()) {
+    const std::string stated = sums.value(tensor.name, "none");
+    const std::string seen = hexadecimal(checksum(tensor.bytes));
+    if (stated != seen)
+      fail(sentence("tensor '", tensor.name, "' must have the checksum ", stated, ", got ", seen,
+                    ": its bytes are damaged"));
+  }
+}
+
+}  // namespace camber::train

@@ -1,0 +1,21 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+#include <camber/storage/safetensors.h>
+
+namespace camber::train {
+
+/// A sum that any single damaged word changes: every step maps the state one to one.
+std::uint64_t checksum(std::span<const std::byte> bytes);
+
+/// Adds one sum a tensor, and one over all other metadata, under the key "checksums".
+void add_checksums(const std::vector<storage::TensorView>& tensors, storage::Metadata& metadata);
+
+/// Throws std::runtime_error that names the first tensor whose bytes are not those that were written. A file without
+/// sums (written by others) is taken as it is.
+void verify_checksums(const std::filesystem::path& path, const storage::SafetensorsFile& file);
+
+}  // namespace camber::train

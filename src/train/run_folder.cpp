@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <fstream>
+#include <stdexcept>
+#include <thread>
+
+#include <camber/storage/atomic_file.h>
+#include <camber/storage/file.h>
+#include <camber/train/run_folder.h>
+#include <nlohmann/json.hpp>
+
+#include <ATen/Parallel.h>
+#include <torch/version.h>
+
+#include "camber_commit.h"
+#include "kernels/isa.h"
+#include "train/checksums.h"
+#include "train/sentence.h"
+
+namespace camber::train {
+namespace {
+
+std::string processor_name() {
+  std::ifstream lines("/proc/cpuinfo");
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) {
+      return line.substr(colon + 2);
+    }
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+Environment Environment::of_this_program() {
+  return {.version = CAMBER_VERSION,
+          .torch_version = TORCH_VERSION,
+          .compiler = __VERSION__,
+          .processor = processor_name(),
+          .instruction_set = kernels::isa_name(kernels::chosen_isa()),
+          .threads = at::get_num_threads(),
+          .commit = CAMBER_COMMIT};
+}
+
+std::string Environment::to_json() const {
+  const nlohmann::ordered_json json = {{"version", version},
+                                       {"torch", torch_version},
+                                       {"compiler", compiler},
+                                       {"processor", processor},
+                                       {"instruction_set", instruction_set},
+                                       {"threads", threads},
+                                       {"seed", seed},
+                                       {"commit", commit},
+                                       {"data_fingerprint", data_fingerprint}};
+  return json.dump(2) + "\n";
+}
+
+std::string fingerprint_of_tables(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".json") {
+      files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  std::string sums;
+  for (const std::filesystem::path& file : files) {
+    const storage::MappedFile mapped(file);
+    sums += sentence(file.filename().string(), " ", checksum(mapped.bytes()), "\n");
+  }
+  return sentence(std::hex, checksum(std::as_bytes(std::span(sums))));
+}
+
+RunFolder RunFolder::create(const std::filesystem::path& path, const std::string& config,
+                            const Environment& environment) {
+  RunFolder folder(path);
+  if (std::filesystem::exists(folder.config())) {
+    throw std::invalid_argument("[train] the run's folder must be new, got " + path.string() +
+                                ", which holds a run (continue it with --resume)");
+  }
+  std::filesystem::create_directories(path / "checkpoints");
+  storage::write_file(folder.environment(), environment.to_json());
+  storage::write_file(folder.config(), config);  // last: from now on the folder is a run
+  return folder;
+}
+
+RunFolder RunFolder::open(const std::filesystem::path& path) {
+  RunFolder folder(path);
+  if (!std::filesystem::exists(folder.config())) {
+    throw std::invalid_argument("[train] the run's folder must hold a config.toml, got " + path.string() +
+                                " without one");
+  }
+  return folder;
+}
+
+}  // namespace camber::train

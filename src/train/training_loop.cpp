@@ -1,0 +1,267 @@
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <stdexcept>
+
+#include <camber/config/names.h>
+#include <camber/train/training_loop.h>
+
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+
+namespace camber::train {
+namespace {
+
+// One schedule a group: its own where one is named, else the run's.
+std::vector<Schedule> schedules_of(const TrainingLoopOptions& options, const OptimizerGroups& groups) {
+  std::vector<std::string> names;
+  for (const ParameterGroup& group : groups.groups()) {
+    names.push_back(group.name);
+  }
+  for (const GroupScheduleOptions& own : options.group_schedules) {
+    if (std::find(names.begin(), names.end(), own.group) == names.end()) {
+      throw std::invalid_argument("[train] group_schedules must name a group among " + config::join_names(names) +
+                                  ", got '" + own.group + "'");
+    }
+  }
+  std::vector<Schedule> schedules;
+  for (const std::string& name : names) {
+    const auto own = std::find_if(options.group_schedules.begin(), options.group_schedules.end(),
+                                  [&name](const GroupScheduleOptions& entry) { return entry.group == name; });
+    schedules.emplace_back(own == options.group_schedules.end() ? options.schedule : own->schedule, options.steps);
+  }
+  return schedules;
+}
+
+void set_momentum(torch::optim::OptimizerOptions& options, const OptimizerOptions& base, double factor) {
+  const auto set_beta = [&](auto& typed) { typed.betas(std::make_tuple(base.beta1 * factor, base.beta2)); };
+  switch (base.kind) {
+    case OptimizerKind::kSgd:
+      static_cast<torch::optim::SGDOptions&>(options).momentum(base.momentum * factor);
+      return;
+    case OptimizerKind::kAdam:
+      return set_beta(static_cast<torch::optim::AdamOptions&>(options));
+    case OptimizerKind::kAdamW:
+      return set_beta(static_cast<torch::optim::AdamWOptions&>(options));
+  }
+}
+
+double joint_norm(torch::optim::Optimizer& optimizer, double clip_norm) {
+  constexpr double kNoClipping = std::numeric_limits<double>::max();
+  return clip_grad_norm(optimizer, clip_norm > 0 ? clip_norm : kNoClipping);
+}
+
+constexpr const char* kBestScore = "best_score";
+
+std::int64_t counter(const Counters& counters, const std::string& name) {
+  const auto found = counters.find(name);
+  if (found == counters.end()) {
+    throw std::runtime_error("[checkpoint] the counter '" + name + "' is missing: the file holds weights, not a run");
+  }
+  return found->second;
+}
+
+std::string scale_counter(const NamedScale& entry, const std::string& what) {
+  return "scale." + entry.name + "." + what;
+}
+
+void add_scale_counters(const std::vector<NamedScale>& scales, Counters& counters) {
+  for (const NamedScale& entry : scales) {
+    counters[scale_counter(entry, "steps")] = entry.scale->num_steps();
+    const torch::Tensor at_bound = entry.scale->steps_at_bound().reshape({-1});
+    for (std::int64_t i = 0; i < at_bound.numel(); ++i) {
+      counters[scale_counter(entry, "at_bound." + std::to_string(i))] = at_bound[i].item<std::int64_t>();
+    }
+  }
+}
+
+void restore_scale_counters(const std::vector<NamedScale>& scales, const Counters& counters) {
+  for (const NamedScale& entry : scales) {
+    torch::Tensor at_bound = torch::zeros_like(entry.scale->steps_at_bound()).reshape({-1});
+    for (std::int64_t i = 0; i < at_bound.numel(); ++i) {
+      at_bound[i] = counter(counters, scale_counter(entry, "at_bound." + std::to_string(i)));
+    }
+    entry.scale->restore_counters(counter(counters, scale_counter(entry, "steps")), at_bound);
+  }
+}
+
+}  // namespace
+
+void TrainingLoopOptions::validate() const {
+  optimizer.validate();
+  groups.validate();
+  schedule.validate();
+}
+
+TrainingLoop::TrainingLoop(torch::nn::Module& model, TrainingLoopOptions options,
+                           std::map<std::string, std::string> metadata)
+    : model_(model),
+      options_(std::move(options)),
+      metadata_(std::move(metadata)),
+      groups_(model, options_.groups),
+      optimizer_(groups_.make_optimizer(options_.optimizer)),
+      schedule_(options_.schedule, options_.steps),
+      group_schedules_(schedules_of(options_, groups_)),
+      projector_(model),
+      guard_(model, options_.guard) {
+  if (options_.average.enabled) {
+    average_ = std::make_unique<ExponentialAverage>(model, options_.average);
+  }
+}
+
+bool TrainingLoop::run(const LossFunction& losses_of, const CheckpointFolder* checkpoints, const TrainingHooks& hooks) {
+  model_.train();
+  while (step_ < options_.steps) {
+    if (hooks.stop_requested && hooks.stop_requested()) {
+      save(checkpoints, hooks);
+      return false;
+    }
+    const StepReport report = train_step(losses_of);
+    if (hooks.after_step) {
+      hooks.after_step(report);
+    }
+    if (hooks.evaluate && due(options_.evaluate_every)) {
+      evaluate(checkpoints, hooks);
+    }
+    if (due(options_.checkpoint_every) || due(options_.keep_every)) {
+      save(checkpoints, hooks);
+    }
+  }
+  return true;
+}
+
+StepReport TrainingLoop::train_step(const LossFunction& losses_of) {
+  const auto begin = std::chrono::steady_clock::now();
+  StepReport report{.step = step_ + 1};
+  projector_.apply_schedule(step_ / options_.steps_per_epoch, step_);
+  set_learning_rates();
+  report.learning_rate = options_.optimizer.learning_rate * schedule_.rate_factor(step_);
+  guard_.begin_step();
+  optimizer_->zero_grad();
+  auto broken = accumulate_gradients(losses_of, report);
+  if (!broken) {
+    report.gradient_norm = joint_norm(*optimizer_, options_.optimizer.clip_norm);
+    broken = guard_.broken_gradient(report.gradient_norm);
+  }
+  ++step_;  // a skipped step counts: its batch is not met again
+  if (broken) {
+    report.skipped = true;
+    report.broken = *broken;
+    guard_.skip(*broken, step_);
+  } else {
+    guard_.accept();
+    projector_.step(*optimizer_);
+    if (average_) {
+      average_->update();
+    }
+  }
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return report;
+}
+
+std::optional<std::string> TrainingLoop::accumulate_gradients(const LossFunction& losses_of, StepReport& report) {
+  const double share = 1 / static_cast<double>(options_.accumulate);
+  for (std::int64_t i = 0; i < options_.accumulate; ++i) {
+    const NamedLosses losses = losses_of(step_ * options_.accumulate + i);
+    if (losses.empty()) {
+      throw std::invalid_argument("[train] the losses of a step must have at least one term, got none");
+    }
+    torch::Tensor total;
+    for (const auto& [name, term] : losses) {
+      total = total.defined() ? total + term : term;
+      const double value = share * term.item<double>();
+      report.loss += value;
+      const auto known = std::find_if(report.losses.begin(), report.losses.end(),
+                                      [&name = name](const auto& entry) { return entry.first == name; });
+      if (known == report.losses.end()) {
+        report.losses.emplace_back(name, value);
+      } else {
+        known->second += value;
+      }
+    }
+    if (auto broken = guard_.broken_loss(losses)) {
+      return broken;
+    }
+    (options_.accumulate == 1 ? total : total * share).backward();
+  }
+  return std::nullopt;
+}
+
+void TrainingLoop::set_learning_rates() {
+  for (std::size_t i = 0; i < group_schedules_.size(); ++i) {
+    auto& options = optimizer_->param_groups()[i].options();
+    options.set_lr(options_.optimizer.learning_rate * group_schedules_[i].rate_factor(step_) *
+                   groups_.groups()[i].lr_mult);
+    set_momentum(options, options_.optimizer, group_schedules_[i].momentum_factor(step_));
+  }
+}
+
+void TrainingLoop::evaluate(const CheckpointFolder* checkpoints, const TrainingHooks& hooks) {
+  double score = 0;
+  {
+    std::optional<ExponentialAverage::Applied> applied;
+    if (average_) {
+      applied.emplace(*average_);
+    }
+    model_.eval();
+    score = hooks.evaluate(step_);
+    model_.train();
+  }
+  if (!best_score_ || score > *best_score_) {
+    best_score_ = score;
+    if (checkpoints != nullptr) {
+      checkpoints->save_best(state(), info());
+    }
+  }
+}
+
+void TrainingLoop::save(const CheckpointFolder* checkpoints, const TrainingHooks& hooks) {
+  if (checkpoints == nullptr || guard_.in_a_row() > 0) {
+    return;  // in the middle of broken steps the last sound checkpoint stays
+  }
+  if (hooks.before_checkpoint) {
+    hooks.before_checkpoint(step_);
+  }
+  checkpoints->save_last(state(), info());
+  if (options_.keep_every > 0 && step_ % options_.keep_every == 0) {
+    checkpoints->save_numbered(state(), info(), step_);
+  }
+}
+
+std::optional<CheckpointFolder::Resumed> TrainingLoop::resume(const CheckpointFolder& checkpoints) {
+  auto resumed = checkpoints.resume(state());
+  if (resumed) {
+    const Counters& counters = resumed->info.counters;
+    step_ = counter(counters, "step");
+    guard_.set_counts(counter(counters, "skipped"), counter(counters, "skipped_in_a_row"));
+    restore_scale_counters(projector_.scales(), counters);
+    if (average_) {
+      average_->set_updates(counter(counters, "average_updates"));
+    }
+    if (const auto best = resumed->info.numbers.find(kBestScore); best != resumed->info.numbers.end()) {
+      best_score_ = best->second;
+    }
+  }
+  return resumed;
+}
+
+TrainingState TrainingLoop::state() {
+  return {.model = model_, .optimizer = optimizer_.get(), .groups = &groups_, .average = average_.get()};
+}
+
+CheckpointInfo TrainingLoop::info() const {
+  CheckpointInfo info{
+      .metadata = metadata_,
+      .counters = {{"step", step_}, {"skipped", guard_.skipped()}, {"skipped_in_a_row", guard_.in_a_row()}}};
+  add_scale_counters(projector_.scales(), info.counters);
+  if (average_) {
+    info.counters["average_updates"] = average_->updates();
+  }
+  if (best_score_) {
+    info.numbers[kBestScore] = *best_score_;
+  }
+  return info;
+}
+
+}  // namespace camber::train

@@ -1,0 +1,168 @@
+// Checkpoints: what they carry, what is refused and with which words, and which one is used then.
+#include <fstream>
+#include <stdexcept>
+
+#include <camber/storage/file.h>
+#include <camber/storage/safetensors.h>
+#include <gtest/gtest.h>
+
+#include "train/tiny_model.h"
+
+namespace camber::train {
+namespace {
+
+using testing::losses_of;
+using testing::TemporaryFolder;
+using testing::tiny_options;
+using testing::TinyModel;
+
+std::string sentence_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+struct Run {
+  explicit Run(TrainingLoopOptions options = tiny_options())
+      : loop(*model, std::move(options), {{"config", "x = 1"}}) {}
+  bool steps(std::int64_t count, const CheckpointFolder* folder = nullptr) {
+    TrainingHooks hooks;
+    const std::int64_t end = loop.step() + count;
+    hooks.stop_requested = [this, end] { return loop.step() >= end; };
+    return loop.run([this](std::int64_t batch) { return losses_of(model, batch); }, folder, hooks);
+  }
+  TinyModel model;
+  TrainingLoop loop;
+};
+
+TEST(Checkpoint, CarriesWeightsOptimizerAverageCountersAndMetadata) {
+  const TemporaryFolder folder("carries");
+  Run run;
+  run.steps(3);
+  const auto path = folder.path() / "a.safetensors";
+  save_checkpoint(path, run.loop.state(), run.loop.info());
+  const storage::SafetensorsFile file(path);
+  for (const char* name :
+       {"model.first.weight", "model.norm.running_mean", "model.norm.num_batches_tracked", "model.scale.raw",
+        "optimizer.last.bias.exp_avg", "optimizer.scale.raw.step", "average.first.weight"}) {
+    EXPECT_NE(file.find(name), nullptr) << name;
+  }
+  EXPECT_EQ(file.metadata().at("config"), "x = 1");
+  const CheckpointInfo info = read_checkpoint_info(path);
+  EXPECT_EQ(info.counters.at("step"), 3);
+  EXPECT_EQ(info.counters.at("average_updates"), 3);
+  EXPECT_EQ(info.metadata, (std::map<std::string, std::string>{{"config", "x = 1"}}));
+}
+
+TEST(Checkpoint, NamesTheTensorThatIsDamaged) {
+  const TemporaryFolder folder("damaged");
+  Run run;
+  run.steps(2);
+  const auto path = folder.path() / "a.safetensors";
+  save_checkpoint(path, run.loop.state(), run.loop.info());
+  const std::string sound = storage::read_file(path);
+  const storage::SafetensorsFile file(path);
+  const storage::TensorView& tensor = file.at("optimizer.first.weight.exp_avg");
+  const auto* first = reinterpret_cast<const char*>(tensor.bytes.data());
+  std::string damaged = sound;
+  damaged[damaged.find(std::string(first, tensor.bytes.size())) + 5] ^= 0x10;
+  write_bytes(path, damaged);
+
+  Run other;
+  const std::string sentence = sentence_of([&] { load_checkpoint(path, other.loop.state()); });
+  EXPECT_NE(sentence.find("a.safetensors"), std::string::npos) << sentence;
+  EXPECT_NE(sentence.find("'optimizer.first.weight.exp_avg'"), std::string::npos) << sentence;
+  EXPECT_NE(sentence.find("damaged"), std::string::npos) << sentence;
+
+  damaged = sound;
+  damaged[damaged.find("x = 1")] = 'y';
+  write_bytes(path, damaged);
+  EXPECT_NE(sentence_of([&] { load_checkpoint(path, other.loop.state()); }).find("metadata"), std::string::npos);
+}
+
+TEST(Checkpoint, RefusesEveryTruncationAndUsesTheOneBefore) {
+  const TemporaryFolder folder("truncated");
+  const CheckpointFolder checkpoints(folder.path());
+  Run run;
+  run.steps(5, &checkpoints);
+  run.steps(5, &checkpoints);
+  const std::string sound = storage::read_file(checkpoints.last());
+  for (const double share : {0.0, 0.001, 0.1, 0.5, 0.9, 0.9999}) {
+    write_bytes(checkpoints.last(),
+                sound.substr(0, static_cast<std::size_t>(share * static_cast<double>(sound.size()))));
+    Run other;
+    const auto resumed = other.loop.resume(checkpoints);
+    ASSERT_TRUE(resumed);
+    EXPECT_EQ(resumed->path, checkpoints.previous());
+    EXPECT_EQ(other.loop.step(), 5);
+    ASSERT_EQ(resumed->refused.size(), 1U);
+    EXPECT_NE(resumed->refused[0].find("last.safetensors"), std::string::npos);
+    EXPECT_FALSE(std::filesystem::exists(checkpoints.last()));  // put aside
+  }
+}
+
+TEST(Checkpoint, ChangesNothingWhenItIsRefused) {
+  const TemporaryFolder folder("nothing");
+  const auto path = folder.path() / "a.safetensors";
+  TrainingLoopOptions plain = tiny_options();
+  plain.average.enabled = false;
+  Run without(plain);
+  without.steps(2);
+  save_checkpoint(path, without.loop.state(), without.loop.info());
+  Run run;
+  const torch::Tensor before = run.model->first->weight.detach().clone();
+  const std::string sentence = sentence_of([&] { load_checkpoint(path, run.loop.state()); });
+  EXPECT_NE(sentence.find("'average."), std::string::npos) << sentence;
+  EXPECT_TRUE(torch::equal(before, run.model->first->weight));
+}
+
+TEST(Checkpoint, ListsWhatDidNotMatchWhenPartIsLoaded) {
+  const TemporaryFolder folder("part");
+  const auto path = folder.path() / "a.safetensors";
+  Run run;
+  run.steps(2);
+  save_checkpoint(path, run.loop.state(), run.loop.info());
+
+  torch::nn::Module model("other");
+  auto first = model.register_module("first", torch::nn::Linear(4, 8));
+  model.register_module("last", torch::nn::Linear(8, 3));
+  model.register_module("fresh", torch::nn::Linear(2, 2));
+  const LoadReport report = load_weights(path, model, {.use_average = false, .exclude = {"first.bias"}});
+  EXPECT_EQ(report.loaded, (std::vector<std::string>{"first.weight"}));
+  EXPECT_EQ(report.excluded, (std::vector<std::string>{"first.bias"}));
+  EXPECT_EQ(report.missing, (std::vector<std::string>{"fresh.weight", "fresh.bias"}));
+  ASSERT_EQ(report.mismatched.size(), 2U);
+  EXPECT_EQ(report.mismatched[0].name, "last.weight");
+  EXPECT_EQ(report.mismatched[0].file, "F32 [1, 8]");
+  EXPECT_EQ(report.mismatched[0].model, "F32 [3, 8]");
+  EXPECT_EQ(report.unknown.size(), 7U);  // norm: weight, bias, three buffers; scale: raw, bounds
+  EXPECT_TRUE(torch::equal(first->weight, run.model->first->weight));
+  EXPECT_NE(report.text().find("last.weight is F32 [1, 8] in the file and F32 [3, 8] in the model"), std::string::npos)
+      << report.text();
+
+  torch::nn::Module stranger("stranger");
+  stranger.register_module("nothing", torch::nn::Linear(2, 2));
+  EXPECT_NE(sentence_of([&] { load_weights(path, stranger); }).find("no tensor"), std::string::npos);
+}
+
+TEST(Checkpoint, ExportedWeightsAreTheAverage) {
+  const TemporaryFolder folder("export");
+  const auto path = folder.path() / "model.safetensors";
+  Run run;
+  run.steps(4);
+  save_weights(path, run.loop.state(), run.loop.info());
+  TinyModel model;
+  EXPECT_TRUE(load_weights(path, *model).complete());
+  EXPECT_FALSE(torch::equal(model->first->weight, run.model->first->weight));
+  EXPECT_TRUE(torch::equal(model->first->weight, run.loop.average()->entries()[0].average));
+}
+
+}  // namespace
+}  // namespace camber::train
