@@ -7,6 +7,7 @@ namespace camber::app {
 void register_analyze(Command& program);
 void register_bench(Command& program);
 void register_faults(Command& program);
+void register_fewshot(Command& program);
 void register_inspect(Command& program);
 void register_simulate(Command& program);
 void register_verify(Command& program);

@@ -23,6 +23,7 @@ int main(int argument_count, char** arguments) {
     register_analyze(program.root());
     register_bench(program.root());
     register_faults(program.root());
+    register_fewshot(program.root());
     register_inspect(program.root());
     register_simulate(program.root());
     register_verify(program.root());

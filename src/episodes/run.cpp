@@ -34,6 +34,10 @@ train::TrainingLoopOptions loop_options(const TrainingOptions& training) {
           .checkpoint_every = training.checkpoint_every};
 }
 
+std::uint64_t seed_of(const FewshotOptions& options) {
+  return static_cast<std::uint64_t>(options.seed);
+}
+
 std::string name_of(nn::Constraint constraint) {
   for (const auto& [value, name] : config::enum_names<nn::Constraint>)
     if (value == constraint) return std::string(name);
@@ -79,11 +83,12 @@ class Run {
         run_(run),
         data_(load_episode_data(options.source)),
         sampler_(data_.train, options.episode),
-        model_(options.model, data_.train.shape, data_.train.num_classes(), data_.train.num_domains(), run.seed),
+        model_(options.model, data_.train.shape, data_.train.num_classes(), data_.train.num_domains(),
+               seed_of(options)),
         loop_(*model_, loop_options(options.training), run.config),
         monitor_({.interval = options.training.log_every}),
-        episode_stream_(run.seed, "fewshot.episodes"),
-        noise_stream_(run.seed, "fewshot.noise") {}
+        episode_stream_(seed_of(options), "fewshot.episodes"),
+        noise_stream_(seed_of(options), "fewshot.noise") {}
 
   FewshotResult execute() {
     for (const std::string& note : data_.notes) say(note);
@@ -117,7 +122,7 @@ class Run {
       folder_ = std::make_unique<train::RunFolder>(train::RunFolder::open(run_.out));
     } else {
       auto environment = train::Environment::of_this_program();
-      environment.seed = run_.seed;
+      environment.seed = seed_of(options_);
       environment.data_fingerprint = std::to_string(data_.train.fingerprint());
       folder_ = std::make_unique<train::RunFolder>(train::RunFolder::create(run_.out, run_.config, environment));
     }
@@ -206,7 +211,7 @@ class Run {
     FewshotResult result{.data = data_.train.name,
                          .setting = data_.setting,
                          .notes = data_.notes,
-                         .seed = run_.seed,
+                         .seed = seed_of(options_),
                          .train_classes = data_.train.num_classes(),
                          .test_classes = data_.test.num_classes(),
                          .train_examples = data_.train.size(),

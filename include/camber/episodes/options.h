@@ -138,6 +138,7 @@ struct FewshotOptions {
   fewshot::EpisodeModelOptions model{};
   TrainingOptions training{};
   std::vector<TestSetting> tests{{.n_way = 5, .k_shot = 1}, {.n_way = 5, .k_shot = 5}};
+  std::int64_t seed = 0;
   std::int64_t test_seed = 0;
   std::int64_t leak_episodes = 40;
 
@@ -148,6 +149,7 @@ struct FewshotOptions {
     visitor("model", model, "the model");
     visitor("training", training, "the training");
     visitor("tests", tests, "ways to be tested");
+    visitor("seed", seed, "seed of first values, training episodes and dropout", config::Range{.min = 0});
     visitor("test_seed", test_seed, "seed of the test's episodes, apart from the run's: the same for all runs",
             config::Range{.min = 0});
     visitor("leak_episodes", leak_episodes, "episodes of each half that the probes see; 0: no leak figures",

@@ -11,7 +11,6 @@ namespace camber::episodes {
 
 /// How a run is carried out, beside what it is. No torch header here.
 struct FewshotRun {
-  std::uint64_t seed = 0;
   std::int64_t threads = 0;     ///< 0: as many as torch takes by itself
   std::filesystem::path out{};  ///< folder of the run; empty: nothing is written
   bool resume = false;          ///< continue the run in `out`
@@ -25,7 +24,7 @@ struct FewshotRun {
 /// the episode's number; the division of the data and the test's episodes do not depend on the seed. A resumed run has
 /// the bits of one that was never stopped.
 ///
-///   const FewshotResult result = run_fewshot(FewshotOptions{}, {.seed = 1});
+///   const FewshotResult result = run_fewshot(FewshotOptions{.seed = 1}, {});
 FewshotResult run_fewshot(const FewshotOptions& options, const FewshotRun& run);
 
 /// The optimiser's groups of a run's model, as a table: bounded scales stand alone, without decay.
