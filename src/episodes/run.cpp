@@ -85,7 +85,7 @@ class Run {
         sampler_(data_.train, options.episode),
         model_(options.model, data_.train.shape, data_.train.num_classes(), data_.train.num_domains(),
                seed_of(options)),
-        loop_(*model_, loop_options(options.training), run.config),
+        loop_(*model_, loop_options(options.training), {{"config", run.config}}),
         monitor_({.interval = options.training.log_every}),
         episode_stream_(seed_of(options), "fewshot.episodes"),
         noise_stream_(seed_of(options), "fewshot.noise") {}
@@ -148,7 +148,9 @@ class Run {
     const auto pass = model_->forward(features, labels);
     last_statistics_ = pass.statistics;
     const double progress = static_cast<double>(batch) / static_cast<double>(options_.training.episodes);
-    return model_->losses(features, pass, labels, progress);
+    auto terms = model_->losses(features, pass, labels, progress);
+    if (const auto pull = loop_.projector().penalty(); pull.defined()) terms.emplace_back("scale_pull", pull);
+    return terms;
   }
 
   void after_step(const train::StepReport& report) {
