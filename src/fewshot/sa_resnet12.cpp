@@ -30,7 +30,7 @@ torch::Tensor blurred_half(const torch::Tensor& maps) {
   const auto line = torch::tensor({0.25, 0.5, 0.25}, maps.options().requires_grad(false));
   const auto kernel = torch::outer(line, line).expand({maps.size(1), 1, 3, 3});
   const auto padded = F::pad(maps, F::PadFuncOptions({1, 1, 1, 1}).mode(torch::kReplicate));
-  return torch::conv2d(padded, kernel, {}, 2, 0, 1, maps.size(1));
+  return F::conv2d(padded, kernel, F::Conv2dFuncOptions().stride(2).groups(maps.size(1)));
 }
 
 }  // namespace

@@ -38,7 +38,6 @@ struct EpisodePass {
 /// The terms of the loss by name, each times its weight; the loss is their sum. Names: classification, class_contrast,
 /// domain, domain_contrast, orthogonality, adversary.
 using EpisodeLosses = std::vector<std::pair<std::string, torch::Tensor>>;
-};
 
 /// The host model: an intrinsic encoder whose features the prototype head classifies, and a domain branch whose feature
 /// is purified of class information and told apart by domain. In the original the purified feature reaches no logit, so
