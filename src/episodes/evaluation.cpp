@@ -35,12 +35,11 @@ ProbeRows rows_for_probes(fewshot::EpisodeModel& model, const data::ExampleSet& 
                           std::int64_t num_episodes, const random::Stream& stream) {
   const torch::NoGradGuard no_grad;
   const auto features = encode_set(model, half);
-  std::int64_t smallest = half.size();
+  // As many shots and queries as the smallest class of the smallest domain allows, five at most.
   std::vector<std::int64_t> cells(static_cast<std::size_t>(half.num_classes() * half.num_domains()), 0);
   for (std::size_t i = 0; i < half.class_of.size(); ++i)
-    smallest = ++cells[static_cast<std::size_t>(half.class_of[i] * half.num_domains() + half.domain_of[i])];
-  smallest = *std::min_element(cells.begin(), cells.end());
-  const std::int64_t each = std::clamp<std::int64_t>(smallest, 1, 5);
+    ++cells[static_cast<std::size_t>(half.class_of[i] * half.num_domains() + half.domain_of[i])];
+  const auto each = std::clamp<std::int64_t>(*std::min_element(cells.begin(), cells.end()), 1, 5);
   const data::EpisodeSampler sampler(
       half, {.n_way = n_way, .k_shot = each, .queries = each, .cross_domain = half.num_domains() > 1});
   ProbeRows rows;

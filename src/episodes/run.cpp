@@ -58,7 +58,7 @@ std::vector<std::pair<std::string, double>> read_statistics(const fewshot::Purif
 }
 
 health::ScaleSample sample_of(const train::NamedScale& entry) {
-  const auto& scale = entry.scale;
+  nn::BoundedScale scale = entry.scale;  // the same module: a holder is a pointer
   const torch::NoGradGuard no_grad;
   const auto& raw = scale->raw();
   return {.name = entry.name,
