@@ -1,6 +1,7 @@
 #include <torch/nn/modules/container/functional.h>
 
 #include "camber/fewshot/encoders.h"
+#include "camber/fewshot/norm_pool_relu.h"
 
 namespace camber::fewshot {
 
@@ -25,8 +26,7 @@ torch::Tensor Conv4Impl::forward(torch::Tensor pictures) {
       pictures.dim() == 4 && pictures.size(1) == in_channels_ && pictures.size(2) >= 16 && pictures.size(3) >= 16,
       "[Conv4] pictures must be [B, ", in_channels_, ", 16 or more, 16 or more], got ", pictures.sizes());
   auto maps = pictures.contiguous(torch::MemoryFormat::ChannelsLast);
-  for (std::size_t i = 0; i < convolutions_.size(); ++i)
-    maps = torch::relu(torch::max_pool2d(norms_[i](convolutions_[i](maps)), 2));
+  for (std::size_t i = 0; i < convolutions_.size(); ++i) maps = norm_pool_relu(convolutions_[i](maps), norms_[i]);
   return maps.flatten(1);
 }
 

@@ -4,6 +4,7 @@
 
 #include <torch/nn/functional/conv.h>
 
+#include "camber/fewshot/norm_pool_relu.h"
 #include "camber/fewshot/style_domain_encoder.h"
 
 namespace camber::fewshot {
@@ -28,6 +29,58 @@ TEST(Conv4, EqualsTheBlockAsItIsUsuallyWritten) {
     maps = torch::max_pool2d(torch::relu(maps), 2);
   }
   EXPECT_LT((seen - maps.flatten(1)).abs().max().item<double>(), 2e-5);
+}
+
+struct Block {
+  torch::Tensor output, maps_gradient, weight_gradient, bias_gradient, running_mean, running_var;
+};
+
+// One pass of the three operations, fused or one after the other.
+Block run_block(const torch::Tensor& values, bool fused, torch::Dtype type = torch::kFloat) {
+  torch::manual_seed(6);
+  torch::nn::BatchNorm2d norm(values.size(1));
+  {
+    const torch::NoGradGuard no_grad;
+    norm->weight.copy_(torch::randn({values.size(1)}));  // slopes of both signs
+    norm->bias.copy_(torch::randn({values.size(1)}));
+  }
+  norm->to(type);
+  auto maps = values.to(type).detach().clone().requires_grad_(true);
+  const auto output = fused ? norm_pool_relu(maps, norm) : torch::max_pool2d(torch::relu(norm(maps)), 2);
+  torch::manual_seed(7);
+  (output * torch::randn(output.sizes()).to(type)).sum().backward();
+  return {output.detach(), maps.grad(), norm->weight.grad(), norm->bias.grad(), norm->running_mean, norm->running_var};
+}
+
+TEST(NormPoolRelu, EqualsTheThreeOperationsInDouble) {
+  torch::manual_seed(5);
+  for (const auto& [height, width] : {std::pair{28, 28}, std::pair{7, 7}, std::pair{3, 5}, std::pair{2, 2}}) {
+    const auto values = 3 * torch::randn({9, 5, height, width}) + 2;
+    const Block seen = run_block(values, true), expected = run_block(values, false, torch::kDouble);
+    const auto close = [](const torch::Tensor& a, const torch::Tensor& b) {
+      return (a.to(torch::kDouble) - b).abs().max().item<double>() / std::max(1.0, b.abs().max().item<double>());
+    };
+    EXPECT_LT(close(seen.output, expected.output), 2e-6);
+    EXPECT_LT(close(seen.maps_gradient, expected.maps_gradient), 2e-6);
+    EXPECT_LT(close(seen.weight_gradient, expected.weight_gradient), 2e-6);
+    EXPECT_LT(close(seen.bias_gradient, expected.bias_gradient), 2e-6);
+    EXPECT_LT(close(seen.running_mean, expected.running_mean), 1e-6);
+    EXPECT_LT(close(seen.running_var, expected.running_var), 1e-6);
+  }
+}
+
+TEST(NormPoolRelu, GivesTheSameBitsForAnyNumberOfThreads) {
+  torch::manual_seed(5);
+  const auto values = torch::randn({17, 8, 14, 14});
+  const int threads = torch::get_num_threads();
+  torch::set_num_threads(1);
+  const Block one = run_block(values, true);
+  torch::set_num_threads(3);
+  const Block three = run_block(values, true);
+  torch::set_num_threads(threads);
+  EXPECT_TRUE(torch::equal(one.output, three.output));
+  EXPECT_TRUE(torch::equal(one.maps_gradient, three.maps_gradient));
+  EXPECT_TRUE(torch::equal(one.weight_gradient, three.weight_gradient));
 }
 
 TEST(SaResNet12, HasTheStagesOfTheHostModelAtFullSize) {
