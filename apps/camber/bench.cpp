@@ -128,6 +128,7 @@ void register_bench(Command& program) {
                    .summary = "speed and memory against what one would otherwise call",
                    .example = "camber bench attention --queries 50 --keys 5000 --repeats 1 --only windows"});
   register_attention(bench);
+  register_bench_detector(bench);
 }
 
 }  // namespace camber::app

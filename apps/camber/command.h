@@ -78,11 +78,14 @@ class Command {
               std::function<void(std::size_t)> choose, const std::string& meaning);
 
   /// Lets the user set every field of an option struct, by the TOML file of `--config` and by `--a.b=value`, and adds
-  /// `--print-config`. The struct is filled, checked and validated before the function of run() is called.
+  /// `--print-config`. The struct is filled, checked and validated before the function of run() is called; `defaults`,
+  /// when given, is asked for what lies below file and command line once the other arguments are known.
   template <config::OptionStruct Options>
-  void configuration(Options& options) {
+  void configuration(Options& options, std::function<Options()> defaults = {}) {
     configuration_.describe = [&options] { return config::describe(options); };
-    configuration_.load = [&options](const config::Origin& origin) { options = config::load(origin, options); };
+    configuration_.load = [&options, defaults](const config::Origin& origin) {
+      options = config::load(origin, defaults ? defaults() : options);
+    };
     option("--config", configuration_.file, "TOML file with any of the options below");
     option("--print-config", configuration_.print, "print the complete configuration as TOML, and do nothing else");
   }

@@ -6,10 +6,16 @@ namespace camber::app {
 
 void register_analyze(Command& program);
 void register_bench(Command& program);
+/// Below `bench`.
+void register_bench_detector(Command& bench);
+void register_eval(Command& program);
 void register_faults(Command& program);
 void register_fewshot(Command& program);
 void register_inspect(Command& program);
+void register_predict(Command& program);
+void register_report(Command& program);
 void register_simulate(Command& program);
+void register_train(Command& program);
 void register_verify(Command& program);
 void register_metrics(Command& program);
 

@@ -22,10 +22,14 @@ int main(int argument_count, char** arguments) {
     Program program("A bounded, learnable lean for the queries of a transformer.", CAMBER_VERSION);
     register_analyze(program.root());
     register_bench(program.root());
+    register_eval(program.root());
     register_faults(program.root());
     register_fewshot(program.root());
     register_inspect(program.root());
+    register_predict(program.root());
+    register_report(program.root());
     register_simulate(program.root());
+    register_train(program.root());
     register_verify(program.root());
     register_metrics(program.root());
     return program.run(argument_count, arguments);

@@ -38,28 +38,6 @@ struct Placement {
   Position at(const geometry::Projection& p) const { return {left + scale * p.u, top + scale * p.v}; }
 };
 
-void draw_boxes(Canvas& canvas, const Placement& placement, const Frame& frame, const geometry::Camera& camera) {
-  for (const FrameObject& object : frame.objects) {
-    std::array<geometry::Projection, 8> corners{};
-    const auto world = object.box.corners();
-    bool before = true, inside = false;
-    for (std::size_t i = 0; i < 8; ++i) {
-      corners[i] = camera.project(world[i]);
-      before = before && corners[i].depth > 0.3;
-      inside = inside || camera.sees(corners[i]);
-    }
-    if (!before || !inside) continue;
-    for (const auto& [from, to] : kEdges) {
-      const auto clamp = [&](geometry::Projection p) {
-        p.u = std::clamp(p.u, 0.0, static_cast<double>(camera.width));
-        p.v = std::clamp(p.v, 0.0, static_cast<double>(camera.height));
-        return placement.at(p);
-      };
-      canvas.line(clamp(corners[from]), clamp(corners[to]), {.colour = category_colour(object.category), .width = 1.2});
-    }
-  }
-}
-
 void draw_points(Canvas& canvas, const Placement& placement, const Frame& frame, const geometry::Camera& camera) {
   for (const LidarPoint& p : frame.points) {
     const geometry::Vector3 ego = frame.reference.sensor_to_ego.apply({p.x, p.y, p.z});
@@ -70,10 +48,25 @@ void draw_points(Canvas& canvas, const Placement& placement, const Frame& frame,
   }
 }
 
-void label(Canvas& canvas, int left, int top, const std::string& words) {
-  canvas.fill_rectangle({static_cast<double>(left), static_cast<double>(top)}, drawing::text_width(words) + 6.0, 12,
-                        drawing::kBlack, 0.6);
-  canvas.text({left + 3.0, top + 3.0}, words, drawing::kWhite);
+// Forward upwards, whatever the sensor's own axes are.
+class ViewFromAbove {
+ public:
+  ViewFromAbove(int left, int top, int side, const Frame& frame, double range)
+      : middle_{left + side / 2.0, top + side / 2.0}, scale_(side / (2 * range)), range_(range), frame_(frame) {}
+  geometry::Vector3 ego(const geometry::Vector3& p) const { return frame_.reference.sensor_to_ego.apply(p); }
+  Position at_ego(const geometry::Vector3& p) const { return {middle_.x - scale_ * p[1], middle_.y - scale_ * p[0]}; }
+  Position at(const geometry::Vector3& p) const { return at_ego(ego(p)); }
+  bool holds(const geometry::Vector3& ego) const { return std::abs(ego[0]) < range_ && std::abs(ego[1]) < range_; }
+
+ private:
+  Position middle_;
+  double scale_, range_;
+  const Frame& frame_;
+};
+
+Position highest(std::span<const Position> corners) {
+  return *std::min_element(corners.begin(), corners.end(),
+                           [](const Position& a, const Position& b) { return a.y < b.y; });
 }
 
 }  // namespace
@@ -86,36 +79,67 @@ Colour category_colour(std::string_view category) {
   return drawing::series_colour(3);
 }
 
+void draw_label(Canvas& canvas, int left, int top, const std::string& words) {
+  canvas.fill_rectangle({static_cast<double>(left), static_cast<double>(top)}, drawing::text_width(words) + 6.0, 12,
+                        drawing::kBlack, 0.6);
+  canvas.text({left + 3.0, top + 3.0}, words, drawing::kWhite);
+}
+
+int camera_height(const geometry::Camera& camera, int width) {
+  return static_cast<int>(std::lround(static_cast<double>(width * camera.height) / static_cast<double>(camera.width)));
+}
+
+std::optional<Position> draw_box_from_above(Canvas& canvas, int left, int top, int side, const Frame& frame,
+                                            const geometry::Box& box, const drawing::Stroke& stroke,
+                                            const FramePictureOptions& options) {
+  const ViewFromAbove view(left, top, side, frame, options.range);
+  if (!view.holds(view.ego(box.center))) return std::nullopt;
+  const auto corners = box.corners();
+  const Position outline[] = {view.at(corners[2]), view.at(corners[3]), view.at(corners[7]), view.at(corners[6])};
+  canvas.polygon(outline, stroke);
+  const Position front{(outline[0].x + outline[1].x) / 2, (outline[0].y + outline[1].y) / 2};
+  canvas.line(view.at(box.center), front, stroke);
+  return highest(outline);
+}
+
+std::optional<Position> draw_box_in_camera(Canvas& canvas, int left, int top, int width, const geometry::Camera& camera,
+                                           const geometry::Box& box, const drawing::Stroke& stroke) {
+  std::array<geometry::Projection, 8> corners{};
+  const auto world = box.corners();
+  bool before = true, inside = false;
+  for (std::size_t i = 0; i < 8; ++i) {
+    corners[i] = camera.project(world[i]);
+    before = before && corners[i].depth > 0.3;
+    inside = inside || camera.sees(corners[i]);
+  }
+  if (!before || !inside) return std::nullopt;
+  const Placement placement{left, top, static_cast<double>(width) / static_cast<double>(camera.width)};
+  std::array<Position, 8> drawn{};
+  for (std::size_t i = 0; i < 8; ++i) {
+    corners[i].u = std::clamp(corners[i].u, 0.0, static_cast<double>(camera.width));
+    corners[i].v = std::clamp(corners[i].v, 0.0, static_cast<double>(camera.height));
+    drawn[i] = placement.at(corners[i]);
+  }
+  for (const auto& [from, to] : kEdges) canvas.line(drawn[from], drawn[to], stroke);
+  return highest(drawn);
+}
+
 void draw_bird_eye(Canvas& canvas, int left, int top, int side, const Frame& frame,
                    const FramePictureOptions& options) {
   canvas.fill_rectangle({static_cast<double>(left), static_cast<double>(top)}, side, side, kNight);
-  // Forward upwards, whatever the sensor's own axes are.
-  const auto to_ego = [&](const geometry::Vector3& p) { return frame.reference.sensor_to_ego.apply(p); };
-  const double scale = side / (2 * options.range);
-  const auto place = [&](const geometry::Vector3& ego) {
-    return Position{left + side / 2.0 - scale * ego[1], top + side / 2.0 - scale * ego[0]};
-  };
-  const auto inside = [&](const geometry::Vector3& ego) {
-    return std::abs(ego[0]) < options.range && std::abs(ego[1]) < options.range;
-  };
+  const ViewFromAbove view(left, top, side, frame, options.range);
   for (const LidarPoint& p : frame.points) {
-    const geometry::Vector3 ego = to_ego({p.x, p.y, p.z});
-    if (!inside(ego)) continue;
-    const Position at = place(ego);
+    const geometry::Vector3 ego = view.ego({p.x, p.y, p.z});
+    if (!view.holds(ego)) continue;
+    const Position at = view.at_ego(ego);
     const auto bright = static_cast<std::uint8_t>(std::clamp(130 + 60 * ego[2], 60.0, 255.0));
     const Colour colour = ego[2] < 0.15 ? Colour{78, 82, 70} : Colour{bright, bright, bright};
     canvas.set_pixel(static_cast<int>(at.x), static_cast<int>(at.y), colour);
   }
-  for (const FrameObject& object : frame.objects) {
-    if (!options.boxes || !inside(to_ego(object.box.center))) continue;
-    const auto corners = object.box.corners();
-    const Position outline[] = {place(to_ego(corners[2])), place(to_ego(corners[3])), place(to_ego(corners[7])),
-                                place(to_ego(corners[6]))};
-    const drawing::Stroke stroke{.colour = category_colour(object.category), .width = 1.2};
-    canvas.polygon(outline, stroke);
-    const Position front{(outline[0].x + outline[1].x) / 2, (outline[0].y + outline[1].y) / 2};
-    canvas.line(place(to_ego(object.box.center)), front, stroke);
-  }
+  if (options.boxes)
+    for (const FrameObject& object : frame.objects)
+      draw_box_from_above(canvas, left, top, side, frame, object.box,
+                          {.colour = category_colour(object.category), .width = 1.2}, options);
   canvas.fill_rectangle({left + side / 2.0 - 2, top + side / 2.0 - 4}, 4, 8, kPale);
 }
 
@@ -123,16 +147,19 @@ void draw_camera(Canvas& canvas, int left, int top, int width, const Frame& fram
                  const FramePictureOptions& options) {
   const CameraView& view = frame.cameras[index];
   const double scale = static_cast<double>(width) / static_cast<double>(view.camera.width);
-  const int height = static_cast<int>(std::lround(scale * static_cast<double>(view.camera.height)));
+  const int height = camera_height(view.camera, width);
   if (view.picture.pixels.empty()) {
     canvas.fill_rectangle({static_cast<double>(left), static_cast<double>(top)}, width, height, {60, 60, 60});
-    label(canvas, left + width / 2 - 20, top + height / 2 - 6, "off");
+    draw_label(canvas, left + width / 2 - 20, top + height / 2 - 6, "off");
     return;
   }
   paste_enlarged(canvas, left, top, width, view.picture);
   const Placement placement{left, top, scale};
   if (options.points_in_pictures) draw_points(canvas, placement, frame, view.camera);
-  if (options.boxes) draw_boxes(canvas, placement, frame, view.camera);
+  if (options.boxes)
+    for (const FrameObject& object : frame.objects)
+      draw_box_in_camera(canvas, left, top, width, view.camera, object.box,
+                         {.colour = category_colour(object.category), .width = 1.2});
 }
 
 Canvas draw_frame(const Delivery& delivery, const FramePictureOptions& options) {
@@ -141,15 +168,13 @@ Canvas draw_frame(const Delivery& delivery, const FramePictureOptions& options) 
   const int columns = std::max(1, std::min(options.columns, cameras)), rows = (cameras + columns - 1) / columns;
   int height = 0;
   for (const CameraView& view : frame.cameras)
-    height =
-        std::max(height, static_cast<int>(std::lround(static_cast<double>(options.picture_width * view.camera.height) /
-                                                      static_cast<double>(view.camera.width))));
+    height = std::max(height, camera_height(view.camera, options.picture_width));
   const int side = options.bird_eye_pixels, left = cameras == 0 ? 0 : columns * (options.picture_width + 2);
   Canvas canvas(left + side, std::max(side, rows * (height + 2)), kNight);
   for (int i = 0; i < cameras; ++i) {
     const int x = i % columns * (options.picture_width + 2), y = i / columns * (height + 2);
     draw_camera(canvas, x, y, options.picture_width, frame, static_cast<std::size_t>(i), options);
-    label(canvas, x, y, frame.cameras[static_cast<std::size_t>(i)].camera.name);
+    draw_label(canvas, x, y, frame.cameras[static_cast<std::size_t>(i)].camera.name);
   }
   draw_bird_eye(canvas, left, 0, side, frame, options);
   return canvas;
@@ -182,13 +207,13 @@ Canvas draw_fault_sheet(const Dataset& dataset, Index sample, std::span<const In
     const Delivery& delivery = cameras[static_cast<std::size_t>(row)];
     for (std::size_t i = 0; i < shown; ++i)
       draw_camera(canvas, static_cast<int>(i) * (kWidth + 2), row * (height + 2), kWidth, delivery.frame, i);
-    label(canvas, 0, row * (height + 2), name(delivery));
+    draw_label(canvas, 0, row * (height + 2), name(delivery));
   }
   for (std::size_t i = 0; i < clouds.size(); ++i) {
     const int x = static_cast<int>(i) % kColumns * (kSide + 3);
     const int y = camera_rows * (height + 2) + static_cast<int>(i) / kColumns * (kSide + 2);
     draw_bird_eye(canvas, x, y, kSide, clouds[i].frame);
-    label(canvas, x, y, name(clouds[i]));
+    draw_label(canvas, x, y, name(clouds[i]));
   }
   return canvas;
 }

@@ -243,11 +243,6 @@ torch::Tensor BoundedScaleImpl::share_at_bound() const {
   return steps_at_bound_.to(torch::kDouble) / static_cast<double>(std::max<std::int64_t>(num_steps_, 1));
 }
 
-void BoundedScaleImpl::restore_counters(std::int64_t num_steps, const torch::Tensor& steps_at_bound) {
-  steps_at_bound_ = steps_at_bound.to(torch::kLong).reshape(options.shape).clone();
-  num_steps_ = num_steps;
-}
-
 void BoundedScaleImpl::reset_counters() {
   steps_at_bound_ = torch::zeros(options.shape, torch::kLong);
   num_steps_ = 0;

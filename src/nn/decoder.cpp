@@ -91,14 +91,16 @@ DecoderOutput TransformerDecoderImpl::forward(const DecoderInputs& inputs) {
   DecoderOutput result;
   std::vector<torch::Tensor> states;
   auto queries = inputs.target;
+  auto current = inputs;
   for (std::int64_t i = 0; i < options.num_layers; ++i) {
+    if (inputs.refined_position && i > 0) current.query_position = inputs.refined_position(i, states.back());
     const AttentionCall call{
         .bias = inputs.bias ? inputs.bias(i, states.empty() ? torch::Tensor{} : states.back()) : ops::StructuredBias{},
         .masks = inputs.cross_masks,
         .statistics = inputs.statistics,
         .implementation = inputs.implementation,
         .dropout_seed = stream.at(static_cast<std::uint64_t>(i)).key()};
-    const auto attended = layers[static_cast<std::size_t>(i)]->as<DecoderLayer>()->forward(queries, inputs, call);
+    const auto attended = layers[static_cast<std::size_t>(i)]->as<DecoderLayer>()->forward(queries, current, call);
     queries = attended.output;
     states.push_back(post_norm->forward(queries));
     if (attended.statistics) result.statistics.push_back(*attended.statistics);

@@ -13,10 +13,6 @@
 namespace camber::ops {
 namespace {
 
-at::Tensor with_unit_stride(const at::Tensor& tensor) {
-  return tensor.size(-1) <= 1 || tensor.stride(-1) == 1 ? tensor : tensor.contiguous();
-}
-
 kernels::Strides strides_of(const at::Tensor& t) {
   return {t.stride(0), t.stride(1), t.stride(2)};
 }

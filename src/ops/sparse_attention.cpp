@@ -53,10 +53,6 @@ void check(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const 
                       key_index.sym_size(0), "] with the dtype of q, got ", describe(*bias));
 }
 
-at::Tensor with_unit_stride(const at::Tensor& t) {
-  return t.stride(-1) == 1 ? t : t.contiguous();
-}
-
 template <class T>
 sparse::Rows<T> rows_of(const at::Tensor& t) {
   using Value = std::remove_const_t<T>;

@@ -20,7 +20,7 @@ constexpr const char* kCountersKey = "counters";
 constexpr const char* kNumbersKey = "numbers";
 constexpr const char* kChecksumsKey = "checksums";
 
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what) {
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
   throw std::runtime_error(sentence("[checkpoint] ", path.string(), ": ", what));
 }
 
@@ -42,15 +42,18 @@ CheckpointInfo info_of(const std::filesystem::path& path, const SafetensorsFile&
       for (const auto& [name, text] : nlohmann::json::parse(found->second).get<std::map<std::string, std::string>>())
         info.numbers[name] = config::read_number(text).value();
   } catch (const std::exception& error) {
-    fail(path, sentence("the counters in the metadata must be JSON objects of numbers: ", error.what()));
+    refuse(path, sentence("the counters in the metadata must be JSON objects of numbers: ", error.what()));
   }
   for (const char* key : {kCountersKey, kNumbersKey, kChecksumsKey}) info.metadata.erase(key);
   return info;
 }
 
-void write(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors, const CheckpointInfo& info) {
+void write(const std::filesystem::path& path, std::vector<NamedTensor> tensors, const CheckpointInfo& info) {
   std::vector<TensorView> views;
-  for (const NamedTensor& entry : tensors) views.push_back(view_of(entry));
+  for (NamedTensor& entry : tensors) {
+    entry.tensor = entry.tensor.cpu().contiguous();  // weights of convolutions may lie channels last
+    views.push_back(view_of(entry));
+  }
   storage::Metadata metadata = metadata_of(info);
   add_checksums(views, metadata);
   std::filesystem::create_directories(path.parent_path());
@@ -68,14 +71,14 @@ void check_all(const std::filesystem::path& path, const SafetensorsFile& file, c
   for (const NamedTensor& entry : wanted) {
     names.insert(entry.name);
     const TensorView* view = file.find(entry.name);
-    if (view == nullptr) fail(path, sentence("tensor '", entry.name, "' of the model is missing"));
+    if (view == nullptr) refuse(path, sentence("tensor '", entry.name, "' of the model is missing"));
     if (!fits(*view, entry.tensor))
-      fail(path, sentence("tensor '", entry.name, "' must be ", shape_text(entry.tensor), " as in the model, got ",
-                          shape_text(*view)));
+      refuse(path, sentence("tensor '", entry.name, "' must be ", shape_text(entry.tensor), " as in the model, got ",
+                            shape_text(*view)));
   }
   for (const TensorView& view : file.tensors())
     if (view.name.starts_with(prefix) && !names.contains(view.name))
-      fail(path, sentence("tensor '", view.name, "' belongs to nothing in this model"));
+      refuse(path, sentence("tensor '", view.name, "' belongs to nothing in this model"));
 }
 
 void copy_all(const SafetensorsFile& file, const std::vector<NamedTensor>& into) {
@@ -95,7 +98,7 @@ void save_checkpoint(const std::filesystem::path& path, const TrainingState& sta
   std::vector<NamedTensor> tensors = model_tensors(state.model);
   if (state.optimizer != nullptr) append(tensors, optimizer_tensors(*state.optimizer, *state.groups));
   if (state.average != nullptr) append(tensors, average_tensors(*state.average, kAveragePrefix));
-  write(path, tensors, info);
+  write(path, std::move(tensors), info);
 }
 
 CheckpointInfo load_checkpoint(const std::filesystem::path& path, const TrainingState& state) {
@@ -111,7 +114,7 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, const Training
   }
   if (state.optimizer != nullptr) {
     const std::string wrong = check_optimizer_tensors(file, *state.optimizer, *state.groups);
-    if (!wrong.empty()) fail(path, wrong);
+    if (!wrong.empty()) refuse(path, wrong);
     restore_optimizer(file, *state.optimizer, *state.groups);
   }
   copy_all(file, model);
@@ -160,9 +163,9 @@ LoadReport load_weights(const std::filesystem::path& path, torch::nn::Module& mo
     if (view.name.starts_with(prefix) && !names.contains(view.name.substr(prefix.size())))
       report.unknown.push_back(view.name.substr(prefix.size()));
   if (copies.empty())
-    fail(path, sentence("no tensor of its ", file.tensors().size(), " fits this model; it begins with '",
-                        file.tensors().empty() ? "" : file.tensors().front().name, "', the model with '",
-                        names.empty() ? "" : *names.begin(), "'"));
+    refuse(path, sentence("no tensor of its ", file.tensors().size(), " fits this model; it begins with '",
+                          file.tensors().empty() ? "" : file.tensors().front().name, "', the model with '",
+                          names.empty() ? "" : *names.begin(), "'"));
   torch::NoGradGuard no_grad;
   for (auto& [tensor, view] : copies) tensor.copy_(tensor_of(*view));
   return report;

@@ -1,13 +1,13 @@
 #include <cmath>
-#include <sstream>
-#include <stdexcept>
 
 #include <camber/train/gradient_guard.h>
+
+#include "train/sentence.h"
 
 namespace camber::train {
 namespace {
 
-// "3 of 64 values are nan, 1 infinite"; nothing when all are finite.
+// "3 NaN and 0 infinite among 64 values"; nothing when all are finite.
 std::optional<std::string> broken_values(const torch::Tensor& tensor) {
   if (!tensor.is_floating_point()) {
     return std::nullopt;
@@ -17,14 +17,12 @@ std::optional<std::string> broken_values(const torch::Tensor& tensor) {
   if (nans + infinities == 0) {
     return std::nullopt;
   }
-  std::ostringstream text;
-  text << nans << " nan and " << infinities << " infinite among " << tensor.numel() << " values";
-  return text.str();
+  return sentence(nans, " NaN and ", infinities, " infinite among ", tensor.numel(), " values");
 }
 
 }  // namespace
 
-GradientGuard::GradientGuard(torch::nn::Module& model, GradientGuardOptions options) : options_(options) {
+GradientGuard::GradientGuard(torch::nn::Module& model) {
   for (const auto& entry : model.named_parameters()) {
     parameters_.emplace_back(entry.key(), entry.value());
   }
@@ -46,18 +44,20 @@ void GradientGuard::begin_step() {
   }
 }
 
-std::optional<std::string> GradientGuard::broken_loss(const NamedLosses& losses) const {
+std::optional<health::BrokenTensor> GradientGuard::broken_loss(const NamedLosses& losses) const {
   for (const auto& [name, loss] : losses) {
     const double value = loss.item<double>();
     if (!std::isfinite(value)) {
       const auto parameter = broken_parameter();
-      return parameter ? *parameter : "loss term '" + name + "' is " + (std::isnan(value) ? "nan" : "infinite");
+      return parameter
+                 ? parameter
+                 : health::BrokenTensor{.name = "loss/" + name, .content = std::isnan(value) ? "NaN" : "Infinity"};
     }
   }
   return std::nullopt;
 }
 
-std::optional<std::string> GradientGuard::broken_gradient(double norm) const {
+std::optional<health::BrokenTensor> GradientGuard::broken_gradient(double norm) const {
   if (std::isfinite(norm)) {
     return std::nullopt;
   }
@@ -67,34 +67,26 @@ std::optional<std::string> GradientGuard::broken_gradient(double norm) const {
   for (auto entry = parameters_.rbegin(); entry != parameters_.rend(); ++entry) {
     if (const torch::Tensor& gradient = entry->second.grad(); gradient.defined()) {
       if (const auto values = broken_values(gradient)) {
-        return "the gradient of '" + entry->first + "' has " + *values;
+        return health::BrokenTensor{.name = "gradient of " + entry->first, .content = *values};
       }
     }
   }
-  return "the gradient's norm overflows although every gradient is finite";
+  return health::BrokenTensor{.name = "the gradient's norm", .content = "an overflow"};
 }
 
-std::optional<std::string> GradientGuard::broken_parameter() const {
+std::optional<health::BrokenTensor> GradientGuard::broken_parameter() const {
   for (const auto& [name, parameter] : parameters_) {
     if (const auto values = broken_values(parameter)) {
-      return "the parameter '" + name + "' itself has " + *values;
+      return health::BrokenTensor{.name = "parameter " + name, .content = *values};
     }
   }
   return std::nullopt;
 }
 
-void GradientGuard::skip(const std::string& what, std::int64_t step) {
+void GradientGuard::take_back() {
   torch::NoGradGuard no_grad;
   for (auto& [buffer, before] : buffers_) {
     buffer.copy_(before);
-  }
-  ++skipped_;
-  if (++in_a_row_ >= options_.stop_after) {
-    std::ostringstream sentence;
-    sentence << "[train] the run stops at step " << step << ": " << in_a_row_
-             << " steps in a row were not finite, the last because " << what
-             << "; the last sound checkpoint stays (a lower learning rate or clip_norm may help)";
-    throw std::runtime_error(sentence.str());
   }
 }
 

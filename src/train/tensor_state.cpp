@@ -180,13 +180,16 @@ std::string check_optimizer_tensors(const storage::SafetensorsFile& file, torch:
 
 void restore_optimizer(const storage::SafetensorsFile& file, torch::optim::Optimizer& optimizer,
                        const OptimizerGroups& groups) {
+  torch::NoGradGuard no_grad;
   optimizer.state().clear();
   for_each_parameter(groups, [&](const std::string& name, const torch::Tensor& parameter) {
     auto state = fresh_state(optimizer);
     bool any = false;
     for (const Slot& slot : slots_of(optimizer, *state)) {
       if (const storage::TensorView* view = file.find(name + slot.name)) {
-        slot.set(tensor_of(*view));
+        const torch::Tensor value = tensor_of(*view);
+        // In the parameter's own memory format, as the optimiser made it.
+        slot.set(value.sizes() == parameter.sizes() ? torch::empty_like(parameter).copy_(value) : value);
         any = true;
       }
     }
@@ -198,9 +201,6 @@ void restore_optimizer(const storage::SafetensorsFile& file, torch::optim::Optim
 
 storage::TensorView view_of(const NamedTensor& entry) {
   const torch::Tensor& tensor = entry.tensor;
-  if (!tensor.is_contiguous() || !tensor.device().is_cpu()) {
-    throw std::invalid_argument("[checkpoint] tensor '" + entry.name + "' must be contiguous and on the CPU");
-  }
   return {.name = entry.name,
           .type = file_type(tensor.scalar_type()),
           .shape = tensor.sizes().vec(),

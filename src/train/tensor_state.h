@@ -37,6 +37,7 @@ void restore_optimizer(const storage::SafetensorsFile& file, torch::optim::Optim
 std::string check_optimizer_tensors(const storage::SafetensorsFile& file, torch::optim::Optimizer& optimizer,
                                     const OptimizerGroups& groups);
 
+/// The tensor must be contiguous, on the CPU and outlive the view.
 storage::TensorView view_of(const NamedTensor& entry);
 torch::Tensor tensor_of(const storage::TensorView& view);
 /// "F32 [64, 32]".

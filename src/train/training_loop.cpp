@@ -62,30 +62,6 @@ std::int64_t counter(const Counters& counters, const std::string& name) {
   return found->second;
 }
 
-std::string scale_counter(const NamedScale& entry, const std::string& what) {
-  return "scale." + entry.name + "." + what;
-}
-
-void add_scale_counters(const std::vector<NamedScale>& scales, Counters& counters) {
-  for (const NamedScale& entry : scales) {
-    counters[scale_counter(entry, "steps")] = entry.scale->num_steps();
-    const torch::Tensor at_bound = entry.scale->steps_at_bound().reshape({-1});
-    for (std::int64_t i = 0; i < at_bound.numel(); ++i) {
-      counters[scale_counter(entry, "at_bound." + std::to_string(i))] = at_bound[i].item<std::int64_t>();
-    }
-  }
-}
-
-void restore_scale_counters(const std::vector<NamedScale>& scales, const Counters& counters) {
-  for (const NamedScale& entry : scales) {
-    torch::Tensor at_bound = torch::zeros_like(entry.scale->steps_at_bound()).reshape({-1});
-    for (std::int64_t i = 0; i < at_bound.numel(); ++i) {
-      at_bound[i] = counter(counters, scale_counter(entry, "at_bound." + std::to_string(i)));
-    }
-    entry.scale->restore_counters(counter(counters, scale_counter(entry, "steps")), at_bound);
-  }
-}
-
 }  // namespace
 
 void TrainingLoopOptions::validate() const {
@@ -104,7 +80,8 @@ TrainingLoop::TrainingLoop(torch::nn::Module& model, TrainingLoopOptions options
       schedule_(options_.schedule, options_.steps),
       group_schedules_(schedules_of(options_, groups_)),
       projector_(model),
-      guard_(model, options_.guard) {
+      guard_(model),
+      step_guard_(options_.guard) {
   if (options_.average.enabled) {
     average_ = std::make_unique<ExponentialAverage>(model, options_.average);
   }
@@ -120,6 +97,9 @@ bool TrainingLoop::run(const LossFunction& losses_of, const CheckpointFolder* ch
     const StepReport report = train_step(losses_of);
     if (hooks.after_step) {
       hooks.after_step(report);
+    }
+    if (report.stops) {
+      throw std::runtime_error("[train] " + report.finding->sentence);
     }
     if (hooks.evaluate && due(options_.evaluate_every)) {
       evaluate(checkpoints, hooks);
@@ -139,18 +119,19 @@ StepReport TrainingLoop::train_step(const LossFunction& losses_of) {
   report.learning_rate = options_.optimizer.learning_rate * schedule_.rate_factor(step_);
   guard_.begin_step();
   optimizer_->zero_grad();
-  auto broken = accumulate_gradients(losses_of, report);
+  std::optional<health::BrokenTensor> broken = accumulate_gradients(losses_of, report);
   if (!broken) {
     report.gradient_norm = joint_norm(*optimizer_, options_.optimizer.clip_norm);
     broken = guard_.broken_gradient(report.gradient_norm);
   }
   ++step_;  // a skipped step counts: its batch is not met again
-  if (broken) {
-    report.skipped = true;
-    report.broken = *broken;
-    guard_.skip(*broken, step_);
+  const health::StepGuard::Verdict verdict = step_guard_.check(step_, report.loss, broken);
+  report.skipped = verdict.skip;
+  report.stops = verdict.stop;
+  report.finding = verdict.finding;
+  if (verdict.skip) {
+    guard_.take_back();
   } else {
-    guard_.accept();
     projector_.step(*optimizer_);
     if (average_) {
       average_->update();
@@ -160,7 +141,8 @@ StepReport TrainingLoop::train_step(const LossFunction& losses_of) {
   return report;
 }
 
-std::optional<std::string> TrainingLoop::accumulate_gradients(const LossFunction& losses_of, StepReport& report) {
+std::optional<health::BrokenTensor> TrainingLoop::accumulate_gradients(const LossFunction& losses_of,
+                                                                       StepReport& report) {
   const double share = 1 / static_cast<double>(options_.accumulate);
   for (std::int64_t i = 0; i < options_.accumulate; ++i) {
     const NamedLosses losses = losses_of(step_ * options_.accumulate + i);
@@ -217,7 +199,7 @@ void TrainingLoop::evaluate(const CheckpointFolder* checkpoints, const TrainingH
 }
 
 void TrainingLoop::save(const CheckpointFolder* checkpoints, const TrainingHooks& hooks) {
-  if (checkpoints == nullptr || guard_.in_a_row() > 0) {
+  if (checkpoints == nullptr || step_guard_.in_a_row() > 0) {
     return;  // in the middle of broken steps the last sound checkpoint stays
   }
   if (hooks.before_checkpoint) {
@@ -234,8 +216,7 @@ std::optional<CheckpointFolder::Resumed> TrainingLoop::resume(const CheckpointFo
   if (resumed) {
     const Counters& counters = resumed->info.counters;
     step_ = counter(counters, "step");
-    guard_.set_counts(counter(counters, "skipped"), counter(counters, "skipped_in_a_row"));
-    restore_scale_counters(projector_.scales(), counters);
+    step_guard_.restore(counter(counters, "skipped"), counter(counters, "skipped_in_a_row"));
     if (average_) {
       average_->set_updates(counter(counters, "average_updates"));
     }
@@ -253,8 +234,7 @@ TrainingState TrainingLoop::state() {
 CheckpointInfo TrainingLoop::info() const {
   CheckpointInfo info{
       .metadata = metadata_,
-      .counters = {{"step", step_}, {"skipped", guard_.skipped()}, {"skipped_in_a_row", guard_.in_a_row()}}};
-  add_scale_counters(projector_.scales(), info.counters);
+      .counters = {{"step", step_}, {"skipped", step_guard_.skipped()}, {"skipped_in_a_row", step_guard_.in_a_row()}}};
   if (average_) {
     info.counters["average_updates"] = average_->updates();
   }

@@ -29,8 +29,8 @@ void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-struct Run {
-  explicit Run(TrainingLoopOptions options = tiny_options())
+struct TinyRun {
+  explicit TinyRun(TrainingLoopOptions options = tiny_options())
       : loop(*model, std::move(options), {{"config", "x = 1"}}) {}
   bool steps(std::int64_t count, const CheckpointFolder* folder = nullptr) {
     TrainingHooks hooks;
@@ -44,7 +44,7 @@ struct Run {
 
 TEST(Checkpoint, CarriesWeightsOptimizerAverageCountersAndMetadata) {
   const TemporaryFolder folder("carries");
-  Run run;
+  TinyRun run;
   run.steps(3);
   const auto path = folder.path() / "a.safetensors";
   save_checkpoint(path, run.loop.state(), run.loop.info());
@@ -63,7 +63,7 @@ TEST(Checkpoint, CarriesWeightsOptimizerAverageCountersAndMetadata) {
 
 TEST(Checkpoint, NamesTheTensorThatIsDamaged) {
   const TemporaryFolder folder("damaged");
-  Run run;
+  TinyRun run;
   run.steps(2);
   const auto path = folder.path() / "a.safetensors";
   save_checkpoint(path, run.loop.state(), run.loop.info());
@@ -75,7 +75,7 @@ TEST(Checkpoint, NamesTheTensorThatIsDamaged) {
   damaged[damaged.find(std::string(first, tensor.bytes.size())) + 5] ^= 0x10;
   write_bytes(path, damaged);
 
-  Run other;
+  TinyRun other;
   const std::string sentence = sentence_of([&] { load_checkpoint(path, other.loop.state()); });
   EXPECT_NE(sentence.find("a.safetensors"), std::string::npos) << sentence;
   EXPECT_NE(sentence.find("'optimizer.first.weight.exp_avg'"), std::string::npos) << sentence;
@@ -90,14 +90,14 @@ TEST(Checkpoint, NamesTheTensorThatIsDamaged) {
 TEST(Checkpoint, RefusesEveryTruncationAndUsesTheOneBefore) {
   const TemporaryFolder folder("truncated");
   const CheckpointFolder checkpoints(folder.path());
-  Run run;
+  TinyRun run;
   run.steps(5, &checkpoints);
   run.steps(5, &checkpoints);
   const std::string sound = storage::read_file(checkpoints.last());
   for (const double share : {0.0, 0.001, 0.1, 0.5, 0.9, 0.9999}) {
     write_bytes(checkpoints.last(),
                 sound.substr(0, static_cast<std::size_t>(share * static_cast<double>(sound.size()))));
-    Run other;
+    TinyRun other;
     const auto resumed = other.loop.resume(checkpoints);
     ASSERT_TRUE(resumed);
     EXPECT_EQ(resumed->path, checkpoints.previous());
@@ -113,10 +113,10 @@ TEST(Checkpoint, ChangesNothingWhenItIsRefused) {
   const auto path = folder.path() / "a.safetensors";
   TrainingLoopOptions plain = tiny_options();
   plain.average.enabled = false;
-  Run without(plain);
+  TinyRun without(plain);
   without.steps(2);
   save_checkpoint(path, without.loop.state(), without.loop.info());
-  Run run;
+  TinyRun run;
   const torch::Tensor before = run.model->first->weight.detach().clone();
   const std::string sentence = sentence_of([&] { load_checkpoint(path, run.loop.state()); });
   EXPECT_NE(sentence.find("'average."), std::string::npos) << sentence;
@@ -126,7 +126,7 @@ TEST(Checkpoint, ChangesNothingWhenItIsRefused) {
 TEST(Checkpoint, ListsWhatDidNotMatchWhenPartIsLoaded) {
   const TemporaryFolder folder("part");
   const auto path = folder.path() / "a.safetensors";
-  Run run;
+  TinyRun run;
   run.steps(2);
   save_checkpoint(path, run.loop.state(), run.loop.info());
 
@@ -142,7 +142,7 @@ TEST(Checkpoint, ListsWhatDidNotMatchWhenPartIsLoaded) {
   EXPECT_EQ(report.mismatched[0].name, "last.weight");
   EXPECT_EQ(report.mismatched[0].file, "F32 [1, 8]");
   EXPECT_EQ(report.mismatched[0].model, "F32 [3, 8]");
-  EXPECT_EQ(report.unknown.size(), 7U);  // norm: weight, bias, three buffers; scale: raw, bounds
+  EXPECT_EQ(report.unknown.size(), 9U);  // norm: weight, bias, three buffers; scale: raw, bounds; conv: two
   EXPECT_TRUE(torch::equal(first->weight, run.model->first->weight));
   EXPECT_NE(report.text().find("last.weight is F32 [1, 8] in the file and F32 [3, 8] in the model"), std::string::npos)
       << report.text();
@@ -155,7 +155,7 @@ TEST(Checkpoint, ListsWhatDidNotMatchWhenPartIsLoaded) {
 TEST(Checkpoint, ExportedWeightsAreTheAverage) {
   const TemporaryFolder folder("export");
   const auto path = folder.path() / "model.safetensors";
-  Run run;
+  TinyRun run;
   run.steps(4);
   save_weights(path, run.loop.state(), run.loop.info());
   TinyModel model;

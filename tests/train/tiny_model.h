@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
 namespace camber::train::testing {
@@ -22,22 +23,27 @@ struct TinyModelImpl : torch::nn::Module {
     norm = register_module("norm", torch::nn::BatchNorm1d(8));
     scale = register_module("scale", nn::BoundedScale());
     last = register_module("last", torch::nn::Linear(8, 1));
+    conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(2, 2, {2, 1})));
+    conv->weight.set_data(conv->weight.data().contiguous(torch::MemoryFormat::ChannelsLast));
     torch::NoGradGuard no_grad;
     for (const auto& entry : named_parameters()) {
-      if (entry.key().starts_with("first") || entry.key().starts_with("last")) {
+      if (!entry.key().starts_with("norm") && !entry.key().starts_with("scale")) {
         random::Stream stream = random::Stream(1, "initial").at(entry.key());
-        float* values = entry.value().data_ptr<float>();
+        std::vector<float> values;
         for (std::int64_t i = 0; i < entry.value().numel(); ++i) {
-          values[i] = static_cast<float>(stream.normal(0, 0.5));
+          values.push_back(static_cast<float>(stream.normal(0, 0.5)));
         }
+        entry.value().copy_(torch::tensor(values).view(entry.value().sizes()));
       }
     }
   }
   torch::Tensor forward(const torch::Tensor& x) {
-    return last->forward(torch::tanh(norm->forward(first->forward(x)))) * scale->value();
+    const torch::Tensor straight = conv->forward(x.view({-1, 2, 2, 1})).flatten(1).mean(1, true);
+    return last->forward(torch::tanh(norm->forward(first->forward(x)))) * scale->value() + 0.1 * straight;
   }
   torch::nn::Linear first{nullptr}, last{nullptr};
   torch::nn::BatchNorm1d norm{nullptr};
+  torch::nn::Conv2d conv{nullptr};  // its weights lie channels last
   nn::BoundedScale scale{nullptr};
 };
 TORCH_MODULE(TinyModel);

@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "camber/data/delivery.h"
 #include "camber/drawing/canvas.h"
@@ -25,6 +27,21 @@ void draw_bird_eye(drawing::Canvas& canvas, int left, int top, int side, const F
 /// One camera's picture, enlarged, with the true boxes that it sees.
 void draw_camera(drawing::Canvas& canvas, int left, int top, int width, const Frame& frame, std::size_t camera,
                  const FramePictureOptions& options = {});
+
+/// A box on a view drawn by draw_bird_eye with the same numbers; the place of its highest corner, or nothing when its
+/// centre lies outside.
+std::optional<drawing::Position> draw_box_from_above(drawing::Canvas& canvas, int left, int top, int side,
+                                                     const Frame& frame, const geometry::Box& box,
+                                                     const drawing::Stroke& stroke,
+                                                     const FramePictureOptions& options = {});
+/// The same on a camera drawn by draw_camera; nothing when the camera does not see the whole box before it.
+std::optional<drawing::Position> draw_box_in_camera(drawing::Canvas& canvas, int left, int top, int width,
+                                                    const geometry::Camera& camera, const geometry::Box& box,
+                                                    const drawing::Stroke& stroke);
+/// White words on a dark strip.
+void draw_label(drawing::Canvas& canvas, int left, int top, const std::string& words);
+/// The rows that a camera takes when it is drawn so wide.
+int camera_height(const geometry::Camera& camera, int width);
 
 /// The whole frame: every camera in the order of the rig, left to right and down, and the bird's-eye view beside them.
 drawing::Canvas draw_frame(const Delivery& delivery, const FramePictureOptions& options = {});

@@ -20,6 +20,8 @@ struct MonitorOptions {
     visitor("per_head", per_head, "attention figures for each head too");
     visitor("rules", rules, "what the rules speak about");
   }
+
+  friend bool operator==(const MonitorOptions&, const MonitorOptions&) = default;
 };
 
 /// The figures of one sample:

@@ -42,6 +42,8 @@ struct RuleOptions {
     visitor("converged_high", converged_high, "a scale that settles above it wants more room");
     visitor("converged_low", converged_low, "a scale that settles below it carries little");
   }
+
+  friend bool operator==(const RuleOptions&, const RuleOptions&) = default;
 };
 
 /// Turns the figures of a run into sentences, step by step. The rules read figures by name (monitor.h says which), so

@@ -80,11 +80,7 @@ class BoundedScaleImpl : public torch::nn::Cloneable<BoundedScaleImpl> {
   /// before the first step.
   torch::Tensor share_at_bound() const;
   std::int64_t num_steps() const { return num_steps_; }
-  /// int64 of the scale's shape: how many of the counted steps those were.
-  const torch::Tensor& steps_at_bound() const { return steps_at_bound_; }
   void reset_counters();
-  /// Continues the counters of a run that is resumed.
-  void restore_counters(std::int64_t num_steps, const torch::Tensor& steps_at_bound);
 
   BoundedScaleOptions options;
 

@@ -67,6 +67,9 @@ struct DecoderInputs {
   /// The bias of a layer's cross-attention; it gets the normalised output of the layer before (undefined for the
   /// first), so that windows can follow predictions. Absent: no bias.
   std::function<ops::StructuredBias(std::int64_t layer, const torch::Tensor& previous)> bias{};
+  /// Position embeddings of the queries from the second layer on, from the normalised output of the layer before, for
+  /// references that follow predictions; it is asked before the bias. Absent: query_position in all layers.
+  std::function<torch::Tensor(std::int64_t layer, const torch::Tensor& previous)> refined_position{};
   bool statistics = false;
   ops::Implementation implementation = ops::Implementation::kAuto;
   std::uint64_t dropout_seed = 0;

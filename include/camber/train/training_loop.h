@@ -26,7 +26,7 @@ struct TrainingLoopOptions {
   ScheduleOptions schedule{};
   std::vector<GroupScheduleOptions> group_schedules{};
   ExponentialAverageOptions average{};
-  GradientGuardOptions guard{};
+  health::GuardOptions guard{};
   std::int64_t checkpoint_every = 200;
   std::int64_t keep_every = 0;
   std::int64_t evaluate_every = 0;
@@ -50,8 +50,6 @@ struct TrainingLoopOptions {
     visitor("evaluate_every", evaluate_every, "steps between evaluations; 0: none", config::Range{.min = 0});
   }
   void validate() const;
-
-  friend bool operator==(const TrainingLoopOptions&, const TrainingLoopOptions&) = default;
 };
 
 /// What one step did.
@@ -62,7 +60,8 @@ struct StepReport {
   double learning_rate = 0;                              ///< before the groups' multipliers
   double gradient_norm = 0;                              ///< of all groups, before clipping
   bool skipped = false;
-  std::string broken{};  ///< of a skipped step: the first tensor that broke
+  bool stops = false;                        ///< the run cannot go on
+  std::optional<health::Finding> finding{};  ///< of a skipped step: the first tensor that broke, in a sentence
   double seconds = 0;
 };
 
@@ -99,7 +98,8 @@ class TrainingLoop {
   /// Continues from the newest sound checkpoint; nothing when there is none.
   std::optional<CheckpointFolder::Resumed> resume(const CheckpointFolder& checkpoints);
 
-  /// Steps until the end; true when all were made, false when a stop was asked for.
+  /// Steps until the end; true when all were made, false when a stop was asked for. Throws std::runtime_error with the
+  /// guard's sentence after too many broken steps in a row; the last sound checkpoint stays.
   bool run(const LossFunction& losses_of, const CheckpointFolder* checkpoints = nullptr,
            const TrainingHooks& hooks = {});
 
@@ -111,7 +111,7 @@ class TrainingLoop {
   const OptimizerGroups& groups() const { return groups_; }
   const Schedule& schedule() const { return schedule_; }
   ScaleProjector& projector() { return projector_; }
-  const GradientGuard& guard() const { return guard_; }
+  const health::StepGuard& guard() const { return step_guard_; }
   std::optional<double> best_score() const { return best_score_; }
   /// nullptr without one.
   ExponentialAverage* average() { return average_.get(); }
@@ -120,7 +120,7 @@ class TrainingLoop {
 
  private:
   void set_learning_rates();
-  std::optional<std::string> accumulate_gradients(const LossFunction& losses_of, StepReport& report);
+  std::optional<health::BrokenTensor> accumulate_gradients(const LossFunction& losses_of, StepReport& report);
   void evaluate(const CheckpointFolder* checkpoints, const TrainingHooks& hooks);
   void save(const CheckpointFolder* checkpoints, const TrainingHooks& hooks);
   bool due(std::int64_t every) const { return every > 0 && (step_ % every == 0 || step_ == options_.steps); }
@@ -134,6 +134,7 @@ class TrainingLoop {
   std::vector<Schedule> group_schedules_;  // one a group
   ScaleProjector projector_;
   GradientGuard guard_;
+  health::StepGuard step_guard_;
   std::unique_ptr<ExponentialAverage> average_;
   std::int64_t step_ = 0;
   std::optional<double> best_score_;

@@ -1,0 +1,67 @@
+#include <memory>
+#include <stdexcept>
+
+#include <ATen/Parallel.h>
+
+#include "apps/camber/commands.h"
+#include "camber/nn/query_router.h"
+#include "camber/train/detector_bench.h"
+#include "camber/train/load_detector.h"
+
+namespace camber::app {
+namespace {
+
+struct Arguments {
+  std::string preset = "small", checkpoint{}, data{}, version = "v1.0-simulated", split{}, dump{};
+  bool bias = false, no_training = false;
+  train::DetectorBenchOptions options{};
+};
+
+detection::Detector detector_of(const Arguments& arguments, const CommonOptions& common) {
+  if (!arguments.checkpoint.empty()) return train::load_detector(arguments.checkpoint);
+  detection::DetectorOptions options = detection::DetectorOptions::preset(arguments.preset);
+  if (arguments.bias) {
+    options.router.mode = nn::RouterMode::kLearned;
+    options.bias.segments = true;
+  }
+  return detection::Detector(options, common.seed);
+}
+
+int run(const Arguments& arguments, const CommonOptions& common) {
+  if (common.threads > 0) at::set_num_threads(static_cast<int>(common.threads));
+  train::DetectorBenchOptions options = arguments.options;
+  options.training = !arguments.no_training;
+  options.seed = common.seed;
+  options.dump = arguments.dump;
+  if (options.repeats < 1)
+    throw std::invalid_argument("[bench detector] --repeats must be at least 1, got " +
+                                std::to_string(options.repeats));
+  const data::Dataset dataset(arguments.data, arguments.version);
+  const data::Split split =
+      arguments.split.empty() ? data::whole_data_set(dataset) : data::find_split(dataset, arguments.split);
+  const train::DetectorBench bench = train::bench_detector(detector_of(arguments, common), dataset, split, options);
+  print_answer(common.format == Format::kJson ? bench.to_json() : bench.to_text());
+  return kSuccess;
+}
+
+}  // namespace
+
+void register_bench_detector(Command& bench) {
+  auto arguments = std::make_shared<Arguments>();
+  Command& command = bench.add({.name = "detector",
+                                .summary = "p50 and p95 of every stage of the detector, in use and in training",
+                                .example = "camber bench detector --data build/world --split val --repeats 20"});
+  command.option("--data", arguments->data, "the data set's folder", Presence::kRequired);
+  command.option("--version", arguments->version, "folder of its tables");
+  command.option("--split", arguments->split, "frames to take; all by default");
+  command.option("--preset", arguments->preset, "small or reference, untrained");
+  command.option("--checkpoint", arguments->checkpoint, "a trained detector instead");
+  command.option("--bias", arguments->bias, "with the learned router, windows and segments");
+  command.option("--repeats", arguments->options.repeats, "frames and training steps that are timed");
+  command.option("--batch", arguments->options.batch_size, "frames of a training step");
+  command.option("--no-training", arguments->no_training, "leave out the training steps");
+  command.option("--dump", arguments->dump, "write batch, weights and outputs there, for bench/detector_peer.py");
+  command.run([arguments](const CommonOptions& common) { return run(*arguments, common); });
+}
+
+}  // namespace camber::app

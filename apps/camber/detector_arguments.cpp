@@ -1,0 +1,58 @@
+#include "apps/camber/detector_arguments.h"
+
+#include <stdexcept>
+
+#include <ATen/Parallel.h>
+
+#include "camber/train/detector_run.h"
+#include "camber/train/load_detector.h"
+
+namespace camber::app {
+namespace {
+
+// The configuration that stands beside the weights, for what the command line does not say.
+train::DetectorTrainingOptions own_options(const DetectorArguments& arguments, const std::filesystem::path& weights) {
+  if (!arguments.run.empty()) return train::options_of_run(arguments.run);
+  const auto info = train::read_checkpoint_info(weights);
+  return info.metadata.contains("config") ? train::options_of_checkpoint(weights) : train::DetectorTrainingOptions{};
+}
+
+}  // namespace
+
+void DetectorArguments::declare(Command& command) {
+  command.option("--run", run, "folder of a run: its exported weights, or its last checkpoint");
+  command.option("--checkpoint", checkpoint, "a checkpoint or exported weights instead of a run");
+  command.option("--data", data, "the data set's folder; the run's own by default");
+  command.option("--version", version, "folder of its tables; the run's own by default");
+  command.option("--split", split, "from splits.json, or an official split");
+  command.option("--config", config, "evaluation configuration in the devkit's JSON format; the run's own by default");
+  command.option("--limit", limit, "frames of the split, spread evenly; 0: all");
+}
+
+OpenedDetector open_detector(const DetectorArguments& arguments, const CommonOptions& common, const char* title) {
+  const std::string name = "[" + std::string(title) + "] ";
+  if (arguments.run.empty() == arguments.checkpoint.empty())
+    throw std::invalid_argument(name + "one of --run RUN and --checkpoint FILE must be given");
+  if (arguments.limit < 0)
+    throw std::invalid_argument(name + "--limit must be at least 0, got " + std::to_string(arguments.limit));
+  if (common.threads > 0) at::set_num_threads(static_cast<int>(common.threads));
+  const std::filesystem::path weights =
+      arguments.run.empty() ? std::filesystem::path(arguments.checkpoint) : train::weights_of_run(arguments.run);
+  const train::DetectorTrainingOptions own = own_options(arguments, weights);
+  const std::string root = arguments.data.empty() ? own.data.root : arguments.data;
+  if (root.empty()) throw std::invalid_argument(name + "--data must name a data set's folder, got nothing");
+  OpenedDetector opened;
+  opened.detector = train::load_detector(weights);
+  opened.dataset =
+      std::make_unique<data::Dataset>(root, arguments.version.empty() ? own.data.version : arguments.version);
+  opened.split = data::find_split(*opened.dataset, arguments.split);
+  if (arguments.limit > 0) {
+    opened.split.samples = train::spread(opened.split.samples, arguments.limit);
+    opened.split.official = false;
+  }
+  const std::string config = arguments.config.empty() ? own.evaluation.config : arguments.config;
+  if (!config.empty()) opened.config = eval::EvaluationConfig::read(config);
+  return opened;
+}
+
+}  // namespace camber::app

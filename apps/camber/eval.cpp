@@ -1,0 +1,69 @@
+#include <memory>
+#include <stdexcept>
+
+#include "apps/camber/commands.h"
+#include "apps/camber/detector_arguments.h"
+#include "camber/console/progress.h"
+#include "camber/data/fault.h"
+#include "camber/storage/atomic_file.h"
+#include "camber/train/detector_evaluation.h"
+
+namespace camber::app {
+namespace {
+
+struct EvalArguments {
+  DetectorArguments detector{};
+  std::string faults = "none", trust = "model", out{};
+};
+
+detection::TrustControl control_of(const std::string& word) {
+  using detection::TrustControl;
+  const std::pair<const char*, TrustControl> known[] = {{"model", TrustControl::kModel},
+                                                        {"zero", TrustControl::kZero},
+                                                        {"mean", TrustControl::kMean},
+                                                        {"shuffled", TrustControl::kShuffled},
+                                                        {"oracle", TrustControl::kOracle}};
+  for (const auto& [name, control] : known)
+    if (word == name) return control;
+  throw std::invalid_argument("[eval] --trust must be model, zero, mean, shuffled or oracle, got '" + word + "'");
+}
+
+int run_eval(const EvalArguments& arguments, const CommonOptions& common) {
+  std::vector<std::string> faults;
+  for (const data::Fault& fault : data::parse_faults(arguments.faults)) faults.push_back(fault.text());
+  const detection::TrustControl trust = control_of(arguments.trust);
+  OpenedDetector opened = open_detector(arguments.detector, common, "eval");
+  const auto frames = static_cast<std::int64_t>(opened.split.samples.size() * (1 + faults.size()));
+  console::Progress progress({.task = "eval", .unit = "frames", .total = frames, .quiet = common.quiet});
+  const train::FaultReport report =
+      train::evaluate_detector(opened.detector,
+                               {.dataset = *opened.dataset,
+                                .split = opened.split,
+                                .seed = common.seed,
+                                .trust = trust,
+                                .progress = [&progress](std::int64_t done) { progress.advance(done); }},
+                               faults, opened.config);
+  progress.finish();
+  if (!arguments.out.empty()) storage::write_file(arguments.out, report.to_json());
+  print_answer(common.format == Format::kJson  ? report.to_json()
+               : common.format == Format::kCsv ? report.to_csv()
+                                               : report.to_text());
+  return kSuccess;
+}
+
+}  // namespace
+
+void register_eval(Command& program) {
+  auto arguments = std::make_shared<EvalArguments>();
+  Command& command = program.add({.name = "eval",
+                                  .summary = "evaluate a trained detector, clean and under sensor faults",
+                                  .example = "camber eval --run runs/demo --split test --faults lidar_off,frozen:4"});
+  arguments->detector.declare(command);
+  command.option("--faults", arguments->faults, "none, all, or a list such as lidar_off,frozen:4:other_scene");
+  command.option("--trust", arguments->trust, "control: the model's, zero, mean, shuffled or oracle");
+  command.option("--out", arguments->out, "also write the figures there, as JSON");
+  command.run([arguments](const CommonOptions& common) { return run_eval(*arguments, common); },
+              {Format::kText, Format::kJson, Format::kCsv});
+}
+
+}  // namespace camber::app

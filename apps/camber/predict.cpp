@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/camber/commands.h"
+#include "apps/camber/detector_arguments.h"
+#include "camber/config/names.h"
+#include "camber/console/progress.h"
+#include "camber/data/fault.h"
+#include "camber/eval/results_file.h"
+#include "camber/storage/atomic_file.h"
+#include "camber/train/detector_picture.h"
+
+namespace camber::app {
+namespace {
+
+struct PredictArguments {
+  DetectorArguments detector{};
+  std::string sample{}, scene{}, faults = "none", out{}, picture{};
+  double score = 0.3;
+};
+
+// The split cut down to one sample or one scene.
+void narrow(data::Split& split, const data::Dataset& dataset, const PredictArguments& arguments) {
+  const data::Tables& tables = dataset.tables();
+  const auto keep = [&](const auto& wanted) {
+    std::erase_if(split.samples, [&](data::Index sample) { return !wanted(sample); });
+    split.official = false;
+  };
+  if (!arguments.sample.empty()) {
+    keep([&](data::Index sample) { return tables.sample[sample].token == arguments.sample; });
+    if (split.samples.empty())
+      throw std::invalid_argument("[predict] --sample must be the token of a sample in split " + split.name +
+                                  ", got '" + arguments.sample + "'");
+  }
+  if (!arguments.scene.empty()) {
+    keep([&](data::Index sample) { return tables.scene[tables.sample[sample].scene].name == arguments.scene; });
+    if (split.samples.empty())
+      throw std::invalid_argument("[predict] --scene must be one of split " + split.name + ", got '" + arguments.scene +
+                                  "'; the nearest is '" + config::nearest_name(arguments.scene, split.scenes) + "'");
+  }
+}
+
+std::string picture_of(const std::vector<train::FoundFrame>& frames, const PredictArguments& arguments,
+                       const detection::DetectorOptions& options) {
+  train::FoundPictureOptions look{.min_score = arguments.score};
+  look.frame.range = std::max(std::abs(options.space.x_min), std::abs(options.space.x_max));
+  if (frames.size() == 1) return drawing::encode_png(train::draw_found(frames[0], options, look));
+  look.frame.bird_eye_pixels = 320;
+  return drawing::encode_png(train::draw_strip(frames, options, look));
+}
+
+int run_predict(const PredictArguments& arguments, const CommonOptions& common) {
+  if (arguments.out.empty() && arguments.picture.empty())
+    throw std::invalid_argument("[predict] --out FILE.json, --picture FILE.png or both must be given");
+  std::vector<std::string> faults;
+  for (const data::Fault& fault : data::parse_faults(arguments.faults)) faults.push_back(fault.text());
+  OpenedDetector opened = open_detector(arguments.detector, common, "predict");
+  narrow(opened.split, *opened.dataset, arguments);
+  constexpr std::size_t kLongestStrip = 20;
+  const std::size_t drawn = arguments.picture.empty() ? 0
+                            : arguments.scene.empty() ? 1
+                                                      : std::min(kLongestStrip, opened.split.samples.size());
+  console::Progress progress({.task = "predict",
+                              .unit = "frames",
+                              .total = static_cast<std::int64_t>(opened.split.samples.size()),
+                              .quiet = common.quiet});
+  const train::DetectionRequest request{.dataset = *opened.dataset,
+                                        .split = opened.split,
+                                        .faults = faults,
+                                        .seed = common.seed,
+                                        .progress = [&progress](std::int64_t done) { progress.advance(done); }};
+  eval::SampleBoxes boxes;
+  std::vector<train::FoundFrame> frames;
+  train::detect_frames(opened.detector, request, [&](train::FoundFrame&& frame) {
+    const data::Frame& where = frame.sample.delivery.frame;
+    boxes.open_sample(std::string(opened.dataset->tables().sample[where.sample].token));
+    for (const detection::Detection& found : frame.found)
+      boxes.push(detection::to_global(found, where.reference, opened.detector->options()));
+    if (frames.size() < drawn) frames.push_back(std::move(frame));
+  });
+  progress.finish();
+  if (!arguments.out.empty()) eval::write_results(arguments.out, boxes);
+  if (!arguments.picture.empty())
+    storage::write_file(arguments.picture, picture_of(frames, arguments, opened.detector->options()));
+  const nlohmann::ordered_json json = {{"frames", boxes.samples()},
+                                       {"boxes", boxes.boxes.size()},
+                                       {"out", arguments.out},
+                                       {"picture", arguments.picture}};
+  if (common.format == Format::kJson)
+    print_answer(json.dump() + "\n");
+  else
+    print_answer(std::to_string(boxes.boxes.size()) + " boxes in " + std::to_string(boxes.samples()) + " frames" +
+                 (arguments.out.empty() ? "" : ", results: " + arguments.out) +
+                 (arguments.picture.empty() ? "" : ", picture: " + arguments.picture) + "\n");
+  return kSuccess;
+}
+
+}  // namespace
+
+void register_predict(Command& program) {
+  auto arguments = std::make_shared<PredictArguments>();
+  Command& command = program.add(
+      {.name = "predict",
+       .summary = "boxes of a trained detector as results_nusc.json, and a picture of them",
+       .example = "camber predict --run runs/demo --split test --out results_nusc.json --picture found.png"});
+  arguments->detector.declare(command);
+  command.option("--sample", arguments->sample, "only the sample with this token");
+  command.option("--scene", arguments->scene, "only this scene; the picture becomes a strip of its frames");
+  command.option("--faults", arguments->faults, "faults of every frame, such as frozen:4");
+  command.option("--out", arguments->out, "predictions in the submission format");
+  command.option("--picture", arguments->picture, "PNG of the first frame: from above and every camera");
+  command.option("--score", arguments->score, "found boxes below it are not drawn");
+  command.run([arguments](const CommonOptions& common) { return run_predict(*arguments, common); });
+}
+
+}  // namespace camber::app

@@ -1,0 +1,136 @@
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include <ATen/Parallel.h>
+
+#include "apps/camber/commands.h"
+#include "camber/console/progress.h"
+#include "camber/train/detector_run.h"
+
+namespace camber::app {
+namespace {
+
+struct TrainArguments {
+  std::string out{}, resume{}, from{};
+  std::vector<std::string> exclude{};
+  train::DetectorTrainingOptions options{};
+};
+
+std::atomic<bool> interrupted{false};
+
+// The first signal ends the run with a checkpoint, the second at once.
+void stop_on_signals() {
+  const auto stop = [](int number) {
+    interrupted = true;
+    std::signal(number, SIG_DFL);
+  };
+  std::signal(SIGINT, stop);
+  std::signal(SIGTERM, stop);
+}
+
+// What lies below --config and --a.b=value: the run's own configuration, or that of the checkpoint it starts from.
+train::DetectorTrainingOptions defaults_of(const TrainArguments& arguments) {
+  if (!arguments.resume.empty()) return train::options_of_run(arguments.resume);
+  if (!arguments.from.empty()) return train::options_of_checkpoint(arguments.from);
+  return {};
+}
+
+void check(const TrainArguments& arguments, const CommonOptions& common) {
+  if (arguments.out.empty() == arguments.resume.empty())
+    throw std::invalid_argument("[train] one of --out RUN (a new run) and --resume RUN must be given");
+  if (arguments.resume.empty()) return;
+  if (!arguments.from.empty()) throw std::invalid_argument("[train] --from must not be given with --resume");
+  const auto own = train::options_of_run(arguments.resume);
+  const auto changed = config::differences(own, arguments.options);
+  if (!changed.empty())
+    throw std::invalid_argument("[train] a resumed run keeps its configuration: " + changed[0].path + " must stay " +
+                                changed[0].first + ", got " + changed[0].second);
+  if (common.seed_given && common.seed != own.seed)
+    throw std::invalid_argument("[train] a resumed run keeps its seed: --seed must be " + std::to_string(own.seed));
+}
+
+std::string written(const train::DetectorRunResult& result, const std::string& folder, Format format) {
+  const std::int64_t done = result.steps - result.first_step;
+  const double per_step = done > 0 ? 1e3 * result.seconds / static_cast<double>(done) : 0;
+  if (format == Format::kJson) {
+    nlohmann::ordered_json json = {
+        {"run", folder},         {"finished", result.finished}, {"first_step", result.first_step},
+        {"steps", result.steps}, {"seconds", result.seconds},   {"milliseconds_a_step", per_step}};
+    for (const auto& [name, value] : result.scales) json["scales"][name] = value;
+    if (result.evaluation) {
+      json["validation"] = {{"mean_ap", result.evaluation->clean().mean_ap},
+                            {"nd_score", result.evaluation->clean().nd_score}};
+    }
+    return json.dump(2) + "\n";
+  }
+  char line[160];
+  std::snprintf(line, sizeof line, "%s at step %lld after %s (%.1f ms a step)\n",
+                result.finished ? "finished" : "stopped", static_cast<long long>(result.steps),
+                console::readable_duration(result.seconds).c_str(), per_step);
+  std::string text = line;
+  for (const auto& [name, value] : result.scales) {
+    std::snprintf(line, sizeof line, "scale %s ended at %.3f\n", name.c_str(), value);
+    text += line;
+  }
+  if (result.evaluation) text += "\nvalidation\n" + result.evaluation->to_text();
+  return text + "\nrun: " + folder + "\n";
+}
+
+int run_train(TrainArguments& arguments, const CommonOptions& common) {
+  check(arguments, common);
+  if (common.seed_given) arguments.options.seed = common.seed;
+  if (common.threads > 0) at::set_num_threads(static_cast<int>(common.threads));
+  stop_on_signals();
+  const std::string& folder = arguments.resume.empty() ? arguments.out : arguments.resume;
+  std::unique_ptr<console::Progress> progress;
+  train::DetectorRunRequest request{.options = arguments.options,
+                                    .out = folder,
+                                    .resume = !arguments.resume.empty(),
+                                    .from = arguments.from,
+                                    .exclude = arguments.exclude};
+  request.after_step = [&](const train::StepReport& report, const std::string& note) {
+    if (!progress)
+      progress = std::make_unique<console::Progress>(console::ProgressOptions{.task = "train",
+                                                                              .unit = "steps",
+                                                                              .total = arguments.options.loop.steps,
+                                                                              .start = report.step - 1,
+                                                                              .quiet = common.quiet});
+    progress->note(note);
+    progress->advance();
+  };
+  request.say = [&](const std::string& line) {
+    if (common.quiet) return;
+    if (progress)
+      progress->log(line);
+    else
+      std::fprintf(stderr, "%s\n", line.c_str());
+  };
+  request.stop_requested = [] { return interrupted.load(); };
+  const train::DetectorRunResult result = train::train_detector(request);
+  progress.reset();
+  print_answer(written(result, folder, common.format));
+  return kSuccess;
+}
+
+}  // namespace
+
+void register_train(Command& program) {
+  auto arguments = std::make_shared<TrainArguments>();
+  Command& command = program.add({.name = "train",
+                                  .summary = "train the detector into a run folder, or continue one",
+                                  .example = "camber train --config configs/demo.toml --out runs/demo"});
+  command.option("--out", arguments->out, "folder of a new run");
+  command.option("--resume", arguments->resume, "folder of a run to continue");
+  command.option("--from", arguments->from, "checkpoint whose weights are taken where they fit");
+  command.option("--exclude", arguments->exclude, "with --from: parts of names that are not taken");
+  command.configuration<train::DetectorTrainingOptions>(arguments->options,
+                                                        [arguments] { return defaults_of(*arguments); });
+  command.run([arguments](const CommonOptions& common) { return run_train(*arguments, common); });
+}
+
+}  // namespace camber::app

@@ -1,0 +1,65 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <torch/types.h>
+
+#include "camber/data/loader.h"
+#include "camber/detection/detector_options.h"
+#include "camber/nn/query_placement.h"
+
+namespace camber::detection {
+
+/// The true objects of one frame.
+struct Targets {
+  torch::Tensor boxes{};   // float [G, 9]: cx, cy, cz, length, width, height, yaw, vx, vy; velocities may be NaN
+  torch::Tensor labels{};  // int64 [G], places in DetectorOptions::classes
+  torch::Tensor trust{};   // float [G, 2]: what the labels of trust say of LiDAR and cameras, in [-1, 1]
+};
+
+/// Where a frame's boxes belong.
+struct FrameOrigin {
+  data::Index sample = data::kNone;
+  data::SensorPose reference{};                       // LiDAR -> ego -> global
+  geometry::Matrix4 augmentation = geometry::kIdentity4;  // what was done to the frame's points
+};
+
+/// Frames as tensors. M = 1 + V maps: the grid, then V cameras in the rig's order.
+struct DetectorBatch {
+  std::int64_t size = 0;  // B
+  nn::SensorScene scene{};
+
+  torch::Tensor points{};         // float [N, 5]: x, y, z, intensity 0..1, time lag; frame by frame
+  torch::Tensor point_offsets{};  // int64 [B + 1]: whose points they are
+  /// Runs of cameras of one size, in the rig's order, each [B, n, 3, H, W] in 0..1, red first.
+  std::vector<torch::Tensor> pictures{};
+  /// Instead of points and pictures, with encoder.kind = features: [B, C, rows, columns], and as runs of cameras
+  /// [B, n, C, rows, columns].
+  torch::Tensor bev_features{};
+  std::vector<torch::Tensor> camera_features{};
+
+  torch::Tensor available{};  // bool [B, M]: which sensors say that they deliver
+  torch::Tensor age{};        // float [B, M]: cues of staleness, 0.5 neutral
+  torch::Tensor level{};      // float [B, M]: cues of level, 0 neutral
+  torch::Tensor quality{};    // float [B, M]: the true quality q, for oracle and for losses alone
+
+  std::vector<Targets> targets{};      // [B]; empty without ground truth
+  std::vector<FrameOrigin> origins{};  // [B]
+
+  std::int64_t num_cameras() const { return scene.num_maps() - 1; }
+};
+
+/// Turns loaded samples into tensors. Objects are kept whose class is one of options.classes, whose centre lies in the
+/// space and that have a LiDAR or radar point. All frames must have the same number of cameras with the same maps.
+///
+///   DetectorBatch batch = collate(*loader.next(), options);
+DetectorBatch collate(const data::Batch& batch, const DetectorOptions& options);
+DetectorBatch collate(std::span<const data::LoadedSample> samples, const DetectorOptions& options);
+
+/// One frame as the sensors delivered it; without cues they are neutral.
+DetectorBatch collate(const data::Delivery& delivery, std::span<const data::SensorCues> cues,
+                      const DetectorOptions& options);
+
+}  // namespace camber::detection

@@ -1,0 +1,33 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "camber/data/dataset.h"
+#include "camber/detection/detector_options.h"
+#include "camber/eval/detection_box.h"
+#include "camber/geometry/box.h"
+
+namespace camber::detection {
+
+/// One found object, in the frame of the LiDAR at the key frame.
+struct Detection {
+  geometry::Box box{};
+  std::array<double, 2> velocity{};  ///< m/s in the same frame
+  double score = 0;
+  std::int64_t label = 0;                ///< place in DetectorOptions::classes
+  std::int64_t query = 0;                ///< which query found it
+  std::vector<double> trust{};           ///< [-1, 1] for LiDAR and cameras (or each camera); empty without a router
+  std::vector<double> attention_mass{};  ///< share of its attention on the grid and on each camera; sums to 1, or to 0
+};
+
+/// The attribute that the class and the speed suggest, as nuScenes' baselines choose it: above 0.2 m/s vehicles move
+/// and cycles have riders.
+eval::AttributeNumber likely_attribute(eval::DetectionClass label, double speed);
+
+/// The detection in the global frame, for the evaluator and for results files; `sample` and `ego_distance` are left to
+/// the evaluator. `reference` is DetectorBatch::origins[b].reference.
+eval::DetectionBox to_global(const Detection& detection, const data::SensorPose& reference,
+                             const DetectorOptions& options);
+
+}  // namespace camber::detection

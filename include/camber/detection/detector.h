@@ -1,0 +1,127 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include "camber/detection/batch.h"
+#include "camber/detection/detection.h"
+#include "camber/detection/detector_options.h"
+#include "camber/ops/biased_attention.h"
+
+namespace camber::detection {
+
+/// What replaces the router's weights at test time: controls of a trained model.
+enum class TrustControl {
+  kModel,     // nothing does
+  kZero,      // w = 0: the bias does nothing
+  kMean,      // the mean over the queries of a frame
+  kShuffled,  // permuted over the queries
+  kOracle,    // the true quality of each sensor, 2 q - 1
+};
+
+struct ForwardOptions {
+  std::uint64_t seed = 0;  // seed and step name the draws of dropout and denoising noise
+  std::int64_t step = 0;
+  bool denoising = true;    // only while training
+  bool statistics = false;  // row statistics of every layer, and attention mass per sensor
+  TrustControl trust = TrustControl::kModel;
+  ops::Implementation implementation = ops::Implementation::kAuto;
+};
+
+/// Denoising queries of a batch: group by group, padded to the frame with most objects.
+struct DenoisingQueries {
+  std::int64_t groups = 0;
+  std::int64_t count = 0;    // D, queries of a frame
+  torch::Tensor references{};  // float [B, D, 3], metres
+  torch::Tensor object{};      // int64 [B, D]: the object that was noised, -1 padding
+  torch::Tensor background{};  // bool [B, D]: noised so far that it counts as background
+};
+
+/// L layers, B frames, Q queries, D denoising queries, C classes, X sensors, M maps.
+struct DetectorOutput {
+  torch::Tensor class_logits{};      // [L, B, Q, C]
+  torch::Tensor codes{};             // [L, B, Q, 10], metres, in the order of head.box_code
+  torch::Tensor denoising_logits{};  // [L, B, D, C]; undefined without denoising queries
+  torch::Tensor denoising_codes{};   // [L, B, D, 10]
+  DenoisingQueries denoising{};
+  torch::Tensor trust{};            // [B, Q, X]; undefined without a router
+  torch::Tensor denoising_trust{};  // [B, D, X]
+  torch::Tensor attention_mass{};   // [B, Q, M], last layer, mean over heads; undefined without statistics
+  torch::Tensor references{};       // [B, Q, 3], metres: where the queries started
+  torch::Tensor grid_logits{};      // [B, rows * columns, C]; undefined without dense_auxiliary
+  torch::Tensor camera_logits{};    // [B, keys of all cameras, C]
+  /// Of the cross-attention, one a layer, with statistics; rows are [B, H, D + Q], denoising queries first.
+  std::vector<ops::AttentionStatistics> statistics{};
+};
+
+/// Named parts in a fixed order: class_0, box_0, class_1, ..., denoising_class_0, denoising_box_0, ..., dense_grid,
+/// dense_camera, router, scale (those that the options ask for), and their sum.
+struct Losses {
+  std::vector<std::pair<std::string, torch::Tensor>> terms{};
+  torch::Tensor total{};
+};
+
+struct Frame;  // camber/detection/frame.h
+
+/// LiDAR and cameras to boxes: encoders, the CMT head, router and bias. While training, denoising queries join in.
+/// Initial values are functions of (seed, name of the parameter): adding a router changes no other parameter's start.
+class DetectorImpl : public torch::nn::Module {
+ public:
+  /// Throws std::invalid_argument when the options do not hold together.
+  explicit DetectorImpl(DetectorOptions options, std::uint64_t seed = 0);
+  ~DetectorImpl() override;
+
+  DetectorOutput forward(const DetectorBatch& batch, const ForwardOptions& options = {});
+
+  /// Matches queries to the batch's true objects, layer by layer, and returns every part of the loss.
+  Losses losses(const DetectorOutput& output, const DetectorBatch& batch);
+
+  /// The boxes of each frame, best first, without any suppression. A frame in which no sensor delivers has none.
+  std::vector<std::vector<Detection>> decode(const DetectorOutput& output, const DetectorBatch& batch) const;
+
+  /// Also forgets embeddings of keys that detect() kept: training changes them.
+  void train(bool on = true) override;
+
+  /// Takes the bounds and the clip of the bias's schedules.
+  void apply_schedule(std::int64_t epoch, std::int64_t step);
+
+  /// Position embeddings of the keys of one frame's sensors, [1, K, C]; they depend on calibration and weights alone.
+  torch::Tensor key_positions(const nn::SensorScene& scene);
+  /// forward with embeddings of the keys that are known from before.
+  DetectorOutput run(const DetectorBatch& batch, const ForwardOptions& options,
+                     const std::optional<torch::Tensor>& key_positions);
+
+  const DetectorOptions& options() const { return options_; }
+
+  struct Parts;
+  const Parts& parts() const { return *parts_; }
+
+ private:
+  DetectorOptions options_;
+  std::unique_ptr<Parts> parts_;
+};
+
+/// A detector to train (through ->) or to use:
+///
+///   const Detector detector = Detector::load("model.safetensors");
+///   for (const Detection& found : detector.detect(frame)) ...
+class Detector : public torch::nn::ModuleHolder<DetectorImpl> {
+ public:
+  using torch::nn::ModuleHolder<DetectorImpl>::ModuleHolder;
+
+  /// Reads weights and configuration that save() or a training's checkpoint wrote, and switches to evaluation.
+  static Detector load(const std::filesystem::path& file);
+
+  /// Boxes of one frame. May be called from several threads at once; position embeddings of the keys are kept for each
+  /// calibration that was seen.
+  std::vector<Detection> detect(const Frame& frame) const;
+};
+
+}  // namespace camber::detection

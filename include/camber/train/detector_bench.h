@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <camber/data/dataset.h>
+#include <camber/data/splits.h>
+#include <camber/detection/detector.h>
+
+namespace camber::train {
+
+struct DetectorBenchOptions {
+  std::int64_t repeats = 50;    ///< frames, and training steps, that are timed
+  std::int64_t warmup = 5;      ///< of each that are not
+  std::int64_t batch_size = 4;  ///< of the training steps
+  bool training = true;         ///< also time training steps
+  std::uint64_t seed = 0;
+  std::filesystem::path dump{};  ///< write the batch, the weights and the outputs there, for the peer; empty: nothing
+};
+
+/// Milliseconds of one stage.
+struct StageTime {
+  std::string stage{};
+  double p50 = 0, p95 = 0;
+};
+
+struct DetectorBench {
+  std::vector<StageTime> frame{};     ///< load, collate, voxelise, encode, head, decode, and detect: all but load
+  std::vector<StageTime> training{};  ///< forward, losses, backward, optimiser, and step: all of them
+  std::int64_t parameters = 0;
+  std::int64_t keys = 0;
+
+  std::string to_text() const;
+  std::string to_json() const;
+};
+
+/// Times every stage, frame by frame over the split's frames in turn, and training steps on one batch of them.
+/// `voxelise` is measured on its own and is a part of `encode` too.
+DetectorBench bench_detector(detection::Detector detector, const data::Dataset& dataset, const data::Split& split,
+                             const DetectorBenchOptions& options);
+
+}  // namespace camber::train

@@ -1,0 +1,90 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <camber/config/field.h>
+#include <camber/data/loader.h>
+#include <camber/detection/detector_options.h>
+#include <camber/health/monitor.h>
+#include <camber/train/training_loop.h>
+
+namespace camber::train {
+
+/// Which frames a run learns from and which it is judged by.
+struct DetectorDataOptions {
+  std::string root{};
+  std::string version = "v1.0-simulated";
+  std::string train_split = "train";
+  std::string validation_split = "val";
+  std::int64_t limit = 0;
+  std::int64_t batch_size = 4;
+  data::FaultOptions faults{};
+  data::AugmentationOptions augmentation{};
+  std::int64_t batches_ahead = 4;
+  std::int64_t threads = 1;
+
+  template <class Visitor>
+  void visit(Visitor& visitor) {
+    visitor("root", root, "the data set's folder");
+    visitor("version", version, "folder of its tables");
+    visitor("train_split", train_split, "scenes to learn from");
+    visitor("validation_split", validation_split, "scenes for evaluations while training");
+    visitor("limit", limit, "frames of the split to learn from, spread evenly; 0: all", config::Range{.min = 0});
+    visitor("batch_size", batch_size, "frames a batch", config::Range{.min = 1, .max = 4096});
+    visitor("faults", faults, "faults drawn for each frame");
+    visitor("augmentation", augmentation, "how frames are varied");
+    visitor("batches_ahead", batches_ahead, "batches prepared before they are asked for",
+            config::Range{.min = 1, .max = 64});
+    visitor("threads", threads, "threads that prepare them", config::Range{.min = 1, .max = 256});
+  }
+};
+
+/// How a detector is judged.
+struct DetectorEvaluationOptions {
+  std::string config{};
+  std::int64_t limit = 0;
+  std::vector<std::string> faults{};
+  std::int64_t batch_size = 4;
+
+  template <class Visitor>
+  void visit(Visitor& visitor) {
+    visitor("config", config, "evaluation configuration in the devkit's JSON format; empty: the official one");
+    visitor("limit", limit, "frames of the split, spread evenly; 0: all", config::Range{.min = 0});
+    visitor("faults", faults, "conditions beside the clean one for result.json, such as frozen:4");
+    visitor("batch_size", batch_size, "frames a batch", config::Range{.min = 1, .max = 4096});
+  }
+};
+
+/// The whole configuration of `camber train`. The defaults are the small detector on a simulated world.
+struct DetectorTrainingOptions {
+  std::uint64_t seed = 0;
+  DetectorDataOptions data{};
+  detection::DetectorOptions detector = detection::DetectorOptions::small();
+  TrainingLoopOptions loop{};
+  health::MonitorOptions health{};
+  DetectorEvaluationOptions evaluation{};
+  std::int64_t log_every = 10;
+
+  template <class Visitor>
+  void visit(Visitor& visitor) {
+    visitor("seed", seed, "of every named random stream");
+    visitor("data", data, "frames to learn from");
+    visitor("detector", detector, "the model");
+    visitor("loop", loop, "the training");
+    visitor("health", health, "what is watched");
+    visitor("evaluation", evaluation, "how the model is judged");
+    visitor("log_every", log_every, "steps between records in metrics.jsonl", config::Range{.min = 1});
+  }
+  void validate() const;
+
+  /// The loader's options for training.
+  data::LoaderOptions loader() const;
+  /// The loop's options with the detector's own rules for its parameters behind those of the configuration.
+  TrainingLoopOptions loop_with_rules() const;
+};
+
+/// Every n-th of the samples so that about `limit` remain; all for 0.
+std::vector<data::Index> spread(const std::vector<data::Index>& samples, std::int64_t limit);
+
+}  // namespace camber::train

@@ -1,0 +1,42 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <camber/train/detector_evaluation.h>
+#include <camber/train/detector_options.h>
+#include <camber/train/run_folder.h>
+
+namespace camber::train {
+
+/// How a run of the detector begins, and who listens.
+struct DetectorRunRequest {
+  DetectorTrainingOptions options{};
+  std::filesystem::path out{};         ///< the folder of the run
+  bool resume = false;                 ///< it exists already
+  std::filesystem::path from{};        ///< a checkpoint whose weights are taken where they fit; empty: none
+  std::vector<std::string> exclude{};  ///< parts of names that are not taken
+
+  std::function<void(const StepReport&, const std::string& note)> after_step{};
+  std::function<void(const std::string& line)> say{};  ///< whole sentences, for people
+  std::function<bool()> stop_requested{};
+};
+
+struct DetectorRunResult {
+  bool finished = false;        ///< false: stopped on request
+  std::int64_t first_step = 0;  ///< steps that were done before
+  std::int64_t steps = 0;
+  double seconds = 0;                                    ///< of the steps
+  std::vector<std::pair<std::string, double>> scales{};  ///< where they ended
+  std::optional<FaultReport> evaluation{};               ///< of the validation split, when the run finished
+};
+
+/// Trains a detector into a run folder: frames, batches, losses, steps, figures, checkpoints, evaluation, result.
+DetectorRunResult train_detector(const DetectorRunRequest& request);
+
+/// The configuration that a run folder or a checkpoint holds.
+DetectorTrainingOptions options_of_run(const std::filesystem::path& folder);
+DetectorTrainingOptions options_of_checkpoint(const std::filesystem::path& file);
+
+}  // namespace camber::train

@@ -1,0 +1,149 @@
+#include "camber/detection/batch.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "camber/eval/detection_box.h"
+
+namespace camber::detection {
+namespace {
+
+std::int64_t label_of(std::string_view category, const DetectorOptions& options) {
+  const auto known = eval::class_of_category(category);
+  if (!known) return -1;
+  const auto at = std::find(options.classes.begin(), options.classes.end(), eval::name_of(*known));
+  return at == options.classes.end() ? -1 : at - options.classes.begin();
+}
+
+Targets targets_of(const data::LoadedSample& sample, const DetectorOptions& options) {
+  std::vector<float> boxes, trust;
+  std::vector<std::int64_t> labels;
+  const auto& space = options.space;
+  const auto& objects = sample.delivery.frame.objects;
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    const auto& object = objects[i];
+    const auto& [x, y, z] = object.box.center;
+    const std::int64_t label = label_of(object.category, options);
+    if (label < 0 || object.lidar_points + object.radar_points <= 0) continue;
+    if (x < space.x_min || x > space.x_max || y < space.y_min || y > space.y_max) continue;
+    for (const double value : {x, y, z, object.box.length, object.box.width, object.box.height, object.box.yaw,
+                               object.velocity[0], object.velocity[1]})
+      boxes.push_back(static_cast<float>(value));
+    const auto of_object = i < sample.labels.size() ? sample.labels[i] : data::TrustLabel{};
+    trust.push_back(static_cast<float>(of_object.lidar));
+    trust.push_back(static_cast<float>(of_object.camera));
+    labels.push_back(label);
+  }
+  const auto count = static_cast<std::int64_t>(labels.size());
+  return {torch::tensor(boxes).view({count, 9}), torch::tensor(labels, torch::kLong),
+          torch::tensor(trust).view({count, 2})};
+}
+
+void add_points(DetectorBatch& batch, std::span<const data::LoadedSample> samples) {
+  std::int64_t total = 0;
+  for (const auto& sample : samples) total += static_cast<std::int64_t>(sample.delivery.frame.points.size());
+  batch.points = torch::empty({total, 5}, torch::kFloat);
+  batch.point_offsets = torch::zeros({batch.size + 1}, torch::kLong);
+  auto* out = batch.points.data_ptr<float>();
+  auto* offsets = batch.point_offsets.data_ptr<std::int64_t>();
+  for (const auto& sample : samples) {
+    for (const auto& point : sample.delivery.frame.points) {
+      *out++ = point.x;
+      *out++ = point.y;
+      *out++ = point.z;
+      *out++ = point.intensity / 255;
+      *out++ = point.time_lag;
+    }
+    offsets[1] = offsets[0] + static_cast<std::int64_t>(sample.delivery.frame.points.size());
+    ++offsets;
+  }
+}
+
+// A picture that was not delivered stays black; availability says so.
+void copy_picture(const data::CameraView& view, float* planes) {
+  const std::int64_t pixels = view.camera.width * view.camera.height;
+  if (view.picture.pixels.empty()) {
+    std::fill_n(planes, 3 * pixels, 0.0F);
+    return;
+  }
+  const std::uint8_t* byte = view.picture.pixels.data();
+  for (std::int64_t i = 0; i < pixels; ++i)
+    for (std::int64_t colour = 0; colour < 3; ++colour) planes[colour * pixels + i] = static_cast<float>(*byte++) / 255;
+}
+
+void add_pictures(DetectorBatch& batch, std::span<const data::LoadedSample> samples) {
+  const auto& cameras = samples[0].delivery.frame.cameras;
+  for (std::size_t first = 0; first < cameras.size();) {
+    const std::int64_t width = cameras[first].camera.width, height = cameras[first].camera.height;
+    std::size_t end = first;
+    while (end < cameras.size() && cameras[end].camera.width == width && cameras[end].camera.height == height) ++end;
+    auto run = torch::empty({batch.size, static_cast<std::int64_t>(end - first), 3, height, width}, torch::kFloat);
+    auto* out = run.data_ptr<float>();
+    for (const auto& sample : samples)
+      for (std::size_t v = first; v < end; ++v, out += 3 * width * height)
+        copy_picture(sample.delivery.frame.cameras[v], out);
+    batch.pictures.push_back(run);
+    first = end;
+  }
+}
+
+void add_sensors(DetectorBatch& batch, std::span<const data::LoadedSample> samples) {
+  const std::int64_t maps = batch.scene.num_maps();
+  batch.available = torch::zeros({batch.size, maps}, torch::kBool);
+  batch.age = torch::full({batch.size, maps}, 0.5F);
+  batch.level = torch::zeros({batch.size, maps});
+  batch.quality = torch::ones({batch.size, maps});
+  for (std::int64_t b = 0; b < batch.size; ++b) {
+    const auto& sample = samples[static_cast<std::size_t>(b)];
+    const auto& frame = sample.delivery.frame;
+    for (std::int64_t m = 0; m < maps; ++m) {
+      const auto at = static_cast<std::size_t>(m);
+      const bool present = m == 0 ? frame.lidar_available : frame.cameras[at - 1].available;
+      const bool stated = at >= sample.delivery.sensors.size() || sample.delivery.sensors[at].available;
+      batch.available.data_ptr<bool>()[b * maps + m] = present && stated;
+      if (at < sample.delivery.sensors.size())
+        batch.quality.data_ptr<float>()[b * maps + m] =
+            present && stated ? static_cast<float>(sample.delivery.sensors[at].quality) : 0;
+      if (at >= sample.cues.size()) continue;
+      batch.age.data_ptr<float>()[b * maps + m] = static_cast<float>(sample.cues[at].age);
+      batch.level.data_ptr<float>()[b * maps + m] = static_cast<float>(sample.cues[at].level);
+    }
+  }
+}
+
+}  // namespace
+
+DetectorBatch collate(std::span<const data::LoadedSample> samples, const DetectorOptions& options) {
+  TORCH_CHECK_VALUE(!samples.empty(), "[collate] samples must hold at least one frame");
+  DetectorBatch batch{.size = static_cast<std::int64_t>(samples.size())};
+  batch.scene.grid = options.space.grid();
+  for (const auto& sample : samples) {
+    const auto& frame = sample.delivery.frame;
+    std::vector<geometry::Camera> cameras;
+    for (const auto& view : frame.cameras) cameras.push_back(view.camera);
+    batch.scene.cameras.push_back(std::move(cameras));
+    batch.targets.push_back(targets_of(sample, options));
+    batch.origins.push_back({frame.sample, frame.reference, sample.augmentation.world});
+  }
+  batch.scene.validate(batch.size);
+  add_points(batch, samples);
+  add_pictures(batch, samples);
+  add_sensors(batch, samples);
+  return batch;
+}
+
+DetectorBatch collate(const data::Batch& batch, const DetectorOptions& options) {
+  return collate(std::span<const data::LoadedSample>(batch.samples), options);
+}
+
+DetectorBatch collate(const data::Delivery& delivery, std::span<const data::SensorCues> cues,
+                      const DetectorOptions& options) {
+  const data::LoadedSample sample{.delivery = delivery,
+                                  .cues = {cues.begin(), cues.end()},
+                                  .labels = data::trust_labels(delivery),
+                                  .augmentation = {}};
+  return collate(std::span<const data::LoadedSample>(&sample, 1), options);
+}
+
+}  // namespace camber::detection

@@ -1,0 +1,73 @@
+#pragma once
+#include <memory>
+#include <optional>
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+#include <torch/nn/pimpl.h>
+
+#include "camber/detection/detector.h"
+#include "camber/nn/attention_bias.h"
+#include "camber/nn/decoder.h"
+#include "camber/nn/query_router.h"
+#include "detection/position_embedding.h"
+#include "detection/task_heads.h"
+
+namespace camber::detection {
+
+/// Maps of keys; either may lack elements, which availability then says.
+struct KeyMaps {
+  torch::Tensor bev{};      // [B, bev_channels, rows, columns]; undefined: nothing in the whole batch
+  torch::Tensor cameras{};  // [B, keys of all cameras, camera_channels]; undefined likewise
+};
+
+/// Numbers of M maps [B, M] as those of the X sensors that trust tells apart: [B, X], cameras by their mean.
+torch::Tensor by_sensor(const torch::Tensor& by_map, std::int64_t sensors);
+
+/// The CMT head with router and bias: keys to boxes.
+class CmtHeadImpl : public torch::nn::Module {
+ public:
+  explicit CmtHeadImpl(const DetectorOptions& options);
+  void initialise(std::uint64_t seed, const std::string& prefix);
+
+  /// `positions`: embeddings of the keys when they are known from before; else they are computed.
+  DetectorOutput forward(const KeyMaps& maps, const DetectorBatch& batch, const DenoisingQueries& denoising,
+                         const ForwardOptions& options, const std::optional<torch::Tensor>& positions);
+
+  torch::Tensor key_positions(const nn::SensorScene& scene, std::int64_t batch);
+  /// References [B, Q, 3] in metres -> [B, Q, C], the cues with them where they are an input.
+  torch::Tensor query_positions(const torch::Tensor& references, const DetectorBatch& batch);
+  /// The keys' content, [B, K, C]; zeros for sensors that delivered nothing.
+  torch::Tensor memory_of(const KeyMaps& maps, const DetectorBatch& batch);
+  /// The references of the queries in metres, [Q, 3].
+  torch::Tensor references() const;
+
+  nn::QueryRouter router{nullptr};
+  nn::AttentionBias attention_bias{nullptr};
+  nn::TransformerDecoder decoder{nullptr};
+
+ private:
+  struct Pass;
+  torch::Tensor trust_of(const Pass& pass, const DetectorBatch& batch, const ForwardOptions& options);
+  /// Outputs of a layer's heads as box codes round the references.
+  torch::Tensor codes_of(const torch::Tensor& raw, const torch::Tensor& references) const;
+  void predict(Pass& pass, std::int64_t layer, const torch::Tensor& state);
+  nn::DecoderOutput decode_queries(Pass& pass, const DetectorBatch& batch, const ForwardOptions& options);
+  ops::StructuredBias bias_of(Pass& pass, const DetectorBatch& batch, std::int64_t layer);
+
+  DetectorOptions options_;
+  torch::nn::Conv2d shared_conv_{nullptr};
+  torch::nn::BatchNorm2d shared_norm_{nullptr};
+  torch::nn::Conv2d camera_projection_{nullptr};
+  torch::nn::LayerNorm grid_norm_{nullptr}, camera_norm_{nullptr};
+  std::shared_ptr<KeyPositionsImpl> positions_;
+  torch::Tensor reference_points_{};  // learned: [Q, 3] in 0..1; fixed: metres
+  TaskHeads heads_{nullptr};
+  torch::nn::Linear grid_classes_{nullptr}, camera_classes_{nullptr}, cue_input_{nullptr};
+};
+TORCH_MODULE(CmtHead);
+
+}  // namespace camber::detection

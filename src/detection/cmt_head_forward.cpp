@@ -1,0 +1,148 @@
+#include "camber/detection/box_coding.h"
+#include "detection/cmt_head.h"
+#include "detection/denoising.h"
+
+namespace camber::detection {
+
+/// What one forward pass carries from step to step; N = D + Q queries, denoising ones first.
+struct CmtHeadImpl::Pass {
+  torch::Tensor memory{}, memory_position{};  // [B, K, C]
+  torch::Tensor references{};               // [B, N, 3], of the layer at hand
+  torch::Tensor query_position{};           // [B, N, C], of the first layer
+  std::optional<torch::Tensor> blocked;   // of the self-attention
+  nn::QueryPlacement placement;
+  torch::Tensor trust{};  // [B, N, X]
+  nn::BiasWindows windows;
+  std::vector<torch::Tensor> logits, codes;  // of the layers so far
+  torch::Tensor segment_offsets{};
+};
+
+namespace {
+
+torch::Tensor shuffled(const torch::Tensor& trust, std::uint64_t seed) {
+  return trust.index_select(1, torch::tensor(random::Stream(seed, "shuffle").permutation(trust.size(1))));
+}
+
+// The true quality of each sensor as trust, 2 q - 1, the same for all queries of a frame: it tells nothing of objects.
+torch::Tensor oracle_trust(const DetectorBatch& batch, std::int64_t sensors, std::int64_t queries) {
+  return (2 * by_sensor(batch.quality, sensors) - 1).unsqueeze(1).expand({batch.size, queries, sensors});
+}
+
+}  // namespace
+
+torch::Tensor CmtHeadImpl::trust_of(const Pass& pass, const DetectorBatch& batch, const ForwardOptions& options) {
+  const std::int64_t queries = pass.references.size(1), sensors = options_.num_sensors();
+  const auto oracle = [&] { return oracle_trust(batch, sensors, queries).to(pass.memory.scalar_type()); };
+  if (options.trust == TrustControl::kOracle) return oracle();
+  nn::RouterInputs inputs{.query_position = pass.query_position,
+                          .memory = pass.memory,
+                          .memory_position = pass.memory_position,
+                          .placement = pass.placement,
+                          .scene = &batch.scene};
+  inputs.cues = {.age = by_sensor(batch.age, sensors).to(pass.memory.scalar_type()),
+                 .level = by_sensor(batch.level, sensors).to(pass.memory.scalar_type())};
+  inputs.shuffle_seed = options.seed;
+  inputs.dropout_seed = random::Stream(options.seed, "dropout.router").at(static_cast<std::uint64_t>(options.step)).key();
+  if (options_.router.mode == nn::RouterMode::kOracle) inputs.labels = oracle();
+  const auto trust = router->forward(inputs);
+  switch (options.trust) {
+    case TrustControl::kZero:
+      return torch::zeros_like(trust);
+    case TrustControl::kMean:
+      return trust.mean(1, true).expand_as(trust);
+    case TrustControl::kShuffled:
+      return shuffled(trust, options.seed);
+    default:
+      return trust;
+  }
+}
+
+void CmtHeadImpl::predict(Pass& pass, std::int64_t layer, const torch::Tensor& state) {
+  const auto outputs = heads_->forward(torch::nan_to_num(state), layer);
+  pass.logits.push_back(outputs.logits);
+  pass.codes.push_back(codes_of(outputs.raw, pass.references));
+}
+
+ops::StructuredBias CmtHeadImpl::bias_of(Pass& pass, const DetectorBatch& batch, std::int64_t layer) {
+  if (!attention_bias) return {.segments = ops::Segments{.offsets = pass.segment_offsets}};
+  if (layer > 0 && options_.bias.centre == nn::WindowCentre::kRefined) {
+    const auto boxes = decode_boxes(pass.codes.back().detach(), options_.head.box_code);
+    const auto placement = nn::place_queries(boxes.narrow(-1, 0, 3), batch.scene, batch.available);
+    pass.windows = attention_bias->windows(placement, batch.scene, boxes.narrow(-1, 0, 7));
+  }
+  return attention_bias->forward(pass.trust, pass.windows, batch.scene, layer);
+}
+
+nn::DecoderOutput CmtHeadImpl::decode_queries(Pass& pass, const DetectorBatch& batch, const ForwardOptions& options) {
+  nn::DecoderInputs inputs{.target = torch::zeros_like(pass.query_position),
+                           .query_position = pass.query_position,
+                           .memory = pass.memory,
+                           .memory_position = pass.memory_position,
+                           .self_blocked = pass.blocked,
+                           .cross_masks = {.segment_available = batch.available},
+                           .statistics = options.statistics,
+                           .implementation = options.implementation};
+  inputs.dropout_seed =
+      random::Stream(options.seed, "dropout.decoder").at(static_cast<std::uint64_t>(options.step)).key();
+  const bool follow = options_.head.refine ||
+                      (options_.has_router() && options_.bias.centre == nn::WindowCentre::kRefined);
+  if (follow)
+    inputs.refined_position = [&](std::int64_t layer, const torch::Tensor& previous) {
+      predict(pass, layer - 1, previous);
+      if (!options_.head.refine) return pass.query_position;
+      const auto& code = pass.codes.back();
+      const std::int64_t height = height_place(options_.head.box_code);
+      pass.references = torch::cat({code.narrow(-1, 0, 2), code.narrow(-1, height, 1)}, -1).detach();
+      return query_positions(pass.references, batch);
+    };
+  inputs.bias = [&](std::int64_t layer, const torch::Tensor&) { return bias_of(pass, batch, layer); };
+  auto decoded = decoder->forward(inputs);
+  for (auto layer = static_cast<std::int64_t>(pass.logits.size()); layer < options_.head.decoder.num_layers; ++layer)
+    predict(pass, layer, decoded.states.select(0, layer));
+  return decoded;
+}
+
+DetectorOutput CmtHeadImpl::forward(const KeyMaps& maps, const DetectorBatch& batch, const DenoisingQueries& denoising,
+                                    const ForwardOptions& options, const std::optional<torch::Tensor>& positions) {
+  Pass pass;
+  pass.memory = memory_of(maps, batch);
+  const auto known = positions ? *positions : positions_->keys(batch.scene, batch.size);
+  pass.memory_position = known.expand({batch.size, -1, -1});
+  pass.segment_offsets = torch::tensor(batch.scene.layout().segment_offsets(), torch::kLong);
+  const auto learned = references().unsqueeze(0).expand({batch.size, -1, -1});
+  const std::int64_t extra = denoising.count, queries = options_.head.num_queries;
+  pass.references =
+      extra > 0 ? torch::cat({denoising.references.to(learned.scalar_type()), learned}, 1) : learned;
+  if (extra > 0) pass.blocked = denoising_mask(denoising, queries);
+  pass.query_position = query_positions(pass.references, batch);
+  DetectorOutput output;
+  output.references = learned;
+  if (router) {
+    pass.placement = nn::place_queries(pass.references, batch.scene, batch.available);
+    pass.trust = trust_of(pass, batch, options);
+    pass.windows = attention_bias->windows(pass.placement, batch.scene);
+    output.trust = pass.trust.narrow(1, extra, queries);
+    if (extra > 0) output.denoising_trust = pass.trust.narrow(1, 0, extra);
+  }
+  const auto decoded = decode_queries(pass, batch, options);
+  const auto logits = torch::stack(pass.logits), codes = torch::stack(pass.codes);
+  output.class_logits = logits.narrow(2, extra, queries);
+  output.codes = codes.narrow(2, extra, queries);
+  output.denoising = denoising;
+  if (extra > 0) {
+    output.denoising_logits = logits.narrow(2, 0, extra);
+    output.denoising_codes = codes.narrow(2, 0, extra);
+  }
+  output.statistics = decoded.statistics;
+  if (options.statistics)
+    output.attention_mass = decoded.statistics.back().segment_mass.mean(1).narrow(1, extra, queries);
+  if (grid_classes_ && is_training()) {
+    const std::int64_t grid_keys = batch.scene.grid.keys();
+    output.grid_logits = grid_classes_->forward(pass.memory.narrow(1, 0, grid_keys));
+    output.camera_logits =
+        camera_classes_->forward(pass.memory.narrow(1, grid_keys, pass.memory.size(1) - grid_keys));
+  }
+  return output;
+}
+
+}  // namespace camber::detection

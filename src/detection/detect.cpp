@@ -1,0 +1,67 @@
+#include <mutex>
+
+#include "camber/detection/frame.h"
+#include "camber/detection/weights.h"
+#include "detection/detector_parts.h"
+
+namespace camber::detection {
+namespace {
+
+// Everything that embeddings of keys depend on beside the weights.
+std::string calibration_key(const nn::SensorScene& scene) {
+  std::string key;
+  const auto add = [&](const auto& value) { key.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
+  for (const auto& camera : scene.cameras[0]) {
+    for (const std::int64_t size : {camera.width, camera.height, camera.columns, camera.rows}) add(size);
+    add(camera.lidar_to_image);
+  }
+  return key;
+}
+
+}  // namespace
+
+torch::Tensor PositionCache::get(const nn::SensorScene& scene, const std::function<torch::Tensor()>& compute) {
+  const auto key = calibration_key(scene);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto at = known_.find(key);
+    if (at != known_.end()) return at->second;
+  }
+  const auto computed = compute();
+  const std::lock_guard lock(mutex_);
+  // A car that re-calibrates at every frame must not fill the memory.
+  if (known_.size() >= kCalibrations) known_.clear();
+  return known_.emplace(key, computed).first->second;
+}
+
+void PositionCache::clear() {
+  const std::lock_guard lock(mutex_);
+  known_.clear();
+}
+
+Detector Detector::load(const std::filesystem::path& file) {
+  const storage::SafetensorsFile source(file);
+  Detector detector(options_in(source, file.string()));
+  const auto report = load_weights(*detector, source);
+  const auto first = [](const std::vector<std::string>& names) { return names.empty() ? std::string() : names[0]; };
+  if (!report.complete())
+    throw std::runtime_error(
+        "[Detector] " + file.string() + " must hold exactly the detector's weights; missing " +
+        std::to_string(report.missing.size()) + " " + first(report.missing) + ", unexpected " +
+        std::to_string(report.unexpected.size()) + " " + first(report.unexpected) + ", of another shape " +
+        std::to_string(report.other_shape.size()) + " " + first(report.other_shape));
+  detector->eval();
+  return detector;
+}
+
+std::vector<Detection> Detector::detect(const Frame& frame) const {
+  const torch::NoGradGuard guard;
+  DetectorImpl& model = *ptr();
+  TORCH_CHECK_VALUE(!model.is_training(), "[detect] the detector must be in evaluation mode: call ->eval()");
+  const auto batch = collate(to_delivery(frame, model.options()), frame.cues, model.options());
+  const auto positions =
+      model.parts().positions->get(batch.scene, [&] { return model.key_positions(batch.scene); });
+  return model.decode(model.run(batch, {.denoising = false, .statistics = true}, positions), batch)[0];
+}
+
+}  // namespace camber::detection

@@ -1,0 +1,48 @@
+#include "camber/detection/detection.h"
+
+#include <cmath>
+
+namespace camber::detection {
+
+eval::AttributeNumber likely_attribute(eval::DetectionClass label, double speed) {
+  using eval::DetectionClass;
+  const bool moves = speed > 0.2;
+  const auto number = [](std::string_view name) { return *eval::attribute_number(name); };
+  switch (label) {
+    case DetectionClass::kCar:
+    case DetectionClass::kTruck:
+    case DetectionClass::kTrailer:
+    case DetectionClass::kConstructionVehicle:
+      return number(moves ? "vehicle.moving" : "vehicle.parked");
+    case DetectionClass::kBus:
+      return number(moves ? "vehicle.moving" : "vehicle.stopped");
+    case DetectionClass::kPedestrian:
+      return number(moves ? "pedestrian.moving" : "pedestrian.standing");
+    case DetectionClass::kMotorcycle:
+    case DetectionClass::kBicycle:
+      return number(moves ? "cycle.with_rider" : "cycle.without_rider");
+    default:
+      return eval::kNoAttribute;
+  }
+}
+
+eval::DetectionBox to_global(const Detection& detection, const data::SensorPose& reference,
+                             const DetectorOptions& options) {
+  const auto to_global = reference.sensor_to_global();
+  const auto& box = detection.box;
+  const auto heading = to_global.rotate({std::cos(box.yaw), std::sin(box.yaw), 0});
+  const auto rotation = geometry::Quaternion::from_yaw(std::atan2(heading[1], heading[0]));
+  const auto velocity = to_global.rotate({detection.velocity[0], detection.velocity[1], 0});
+  const auto label = *eval::detection_class(options.classes[static_cast<std::size_t>(detection.label)]);
+  eval::DetectionBox result;
+  result.translation = to_global.apply(box.center);
+  result.size = {box.width, box.length, box.height};
+  result.rotation = {rotation.w, rotation.x, rotation.y, rotation.z};
+  result.velocity = {velocity[0], velocity[1]};
+  result.score = detection.score;
+  result.label = label;
+  result.attribute = likely_attribute(label, std::hypot(velocity[0], velocity[1]));
+  return result;
+}
+
+}  // namespace camber::detection

@@ -1,0 +1,183 @@
+#include "camber/detection/detector.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "camber/detection/box_coding.h"
+#include "detection/detector_parts.h"
+#include "detection/denoising.h"
+#include "detection/initial_values.h"
+#include "detection/losses.h"
+
+namespace camber::detection {
+namespace {
+
+// Puts rows of the elements that were encoded back among those that were not, which stay zero.
+torch::Tensor spread(const torch::Tensor& encoded, const torch::Tensor& elements, std::int64_t total) {
+  if (elements.size(0) == total) return encoded;
+  auto sizes = encoded.sizes().vec();
+  sizes[0] = total;
+  return torch::zeros(sizes, encoded.options()).index_copy(0, elements, encoded);
+}
+
+}  // namespace
+
+DetectorImpl::DetectorImpl(DetectorOptions options, std::uint64_t seed)
+    : options_(std::move(options)), parts_(std::make_unique<Parts>()) {
+  options_.validate();
+  if (options_.encoder.kind == EncoderKind::kSmall) {
+    parts_->lidar_encoder = register_module("lidar_encoder", make_small_lidar_encoder(options_));
+    parts_->camera_encoder = register_module("camera_encoder", make_small_camera_encoder(options_));
+  } else if (options_.encoder.kind == EncoderKind::kReference) {
+    parts_->lidar_encoder = register_module("lidar_encoder", make_reference_lidar_encoder(options_));
+    parts_->camera_encoder = register_module("camera_encoder", make_reference_camera_encoder(options_));
+  }
+  parts_->channels = options_.encoder.camera_channels;
+  parts_->head = register_module("head", CmtHead(options_));
+  initialise_by_name(*this, seed);
+  parts_->head->initialise(seed, "head");
+}
+
+DetectorImpl::~DetectorImpl() = default;
+
+KeyMaps DetectorImpl::Parts::encode(const DetectorBatch& batch) const {
+  KeyMaps maps;
+  const auto present = batch.available;
+  const auto with_lidar = present.select(1, 0).nonzero().squeeze(1);
+  if (with_lidar.size(0) > 0)
+    maps.bev = spread(lidar_encoder->forward(batch.points, batch.point_offsets, with_lidar), with_lidar, batch.size);
+  std::vector<torch::Tensor> runs;
+  std::int64_t first = 1;
+  bool any = false;
+  for (const auto& run : batch.pictures) {
+    const std::int64_t count = run.size(1), total = batch.size * count;
+    const auto seen = present.narrow(1, first, count).reshape({-1}).nonzero().squeeze(1);
+    first += count;
+    const auto pictures = run.flatten(0, 1);
+    torch::Tensor keys;
+    if (seen.size(0) > 0) {
+      const auto map = camera_encoder->forward(seen.size(0) == total ? pictures : pictures.index_select(0, seen));
+      keys = spread(map.permute({0, 2, 3, 1}).flatten(1, 2), seen, total);
+      any = true;
+    } else {
+      const auto& camera = batch.scene.cameras[0][static_cast<std::size_t>(first - 1 - count)];
+      keys = torch::zeros({total, camera.keys(), channels}, pictures.options());
+    }
+    runs.push_back(keys.view({batch.size, -1, keys.size(-1)}));
+  }
+  if (any) maps.cameras = torch::cat(runs, 1);
+  return maps;
+}
+
+KeyMaps DetectorImpl::Parts::given(const DetectorBatch& batch, const EncoderOptions& options) {
+  KeyMaps maps{.bev = batch.bev_features, .cameras = {}};
+  const auto& grid = batch.scene.grid;
+  TORCH_CHECK_VALUE(!maps.bev.defined() || maps.bev.sizes() == torch::IntArrayRef({batch.size, options.bev_channels,
+                                                                                   grid.rows(), grid.columns()}),
+                    "[Detector] bev_features must be [", batch.size, ", ", options.bev_channels, ", ", grid.rows(), ", ",
+                    grid.columns(), "], got ", maps.bev.sizes());
+  std::vector<torch::Tensor> runs;
+  std::int64_t keys = 0;
+  for (const auto& run : batch.camera_features) {
+    TORCH_CHECK_VALUE(run.dim() == 5 && run.size(0) == batch.size && run.size(2) == options.camera_channels,
+                      "[Detector] camera_features must be [", batch.size, ", cameras, ", options.camera_channels,
+                      ", rows, columns], got ", run.sizes());
+    runs.push_back(run.permute({0, 1, 3, 4, 2}).flatten(1, 3));
+    keys += runs.back().size(1);
+  }
+  if (runs.empty()) return maps;
+  const std::int64_t expected = batch.scene.layout().keys() - grid.keys();
+  TORCH_CHECK_VALUE(keys == expected, "[Detector] camera_features must hold the cells of the rig's maps, ", expected,
+                    ", got ", keys);
+  maps.cameras = torch::cat(runs, 1);
+  return maps;
+}
+
+DetectorOutput DetectorImpl::forward(const DetectorBatch& batch, const ForwardOptions& options) {
+  return run(batch, options, std::nullopt);
+}
+
+DetectorOutput DetectorImpl::run(const DetectorBatch& batch, const ForwardOptions& options,
+                                 const std::optional<torch::Tensor>& key_positions) {
+  DenoisingQueries denoising;
+  if (is_training() && options.denoising && !batch.targets.empty())
+    denoising = make_denoising_queries(batch, options_, options.seed, options.step);
+  const auto maps = parts_->lidar_encoder ? parts_->encode(batch) : Parts::given(batch, options_.encoder);
+  return parts_->head->forward(maps, batch, denoising, options, key_positions);
+}
+
+torch::Tensor DetectorImpl::key_positions(const nn::SensorScene& scene) {
+  return parts_->head->key_positions(scene, 1);
+}
+
+Losses DetectorImpl::losses(const DetectorOutput& output, const DetectorBatch& batch) {
+  auto losses = detector_losses(output, batch, options_);
+  if (parts_->head->attention_bias) {
+    auto bias = parts_->head->attention_bias;
+    if (bias->options.scale.l2_weight > 0 || bias->options.segment_scale.l2_weight > 0)
+      losses.terms.emplace_back("scale", bias->penalty());
+  }
+  std::vector<torch::Tensor> parts;
+  for (const auto& [name, value] : losses.terms) parts.push_back(value.reshape({}));
+  losses.total = torch::stack(parts).sum();
+  return losses;
+}
+
+void DetectorImpl::train(bool on) {
+  torch::nn::Module::train(on);
+  parts_->positions->clear();
+}
+
+void DetectorImpl::apply_schedule(std::int64_t epoch, std::int64_t step) {
+  if (parts_->head->attention_bias) parts_->head->attention_bias->apply_schedule(epoch, step);
+}
+
+std::vector<std::vector<Detection>> DetectorImpl::decode(const DetectorOutput& output,
+                                                         const DetectorBatch& batch) const {
+  const torch::NoGradGuard guard;
+  const auto scores = torch::sigmoid(output.class_logits.select(0, -1)).to(torch::kDouble).contiguous();
+  const auto boxes = decode_boxes(output.codes.select(0, -1), options_.head.box_code).to(torch::kDouble).contiguous();
+  const auto host = [](const torch::Tensor& t) { return t.defined() ? t.to(torch::kDouble).contiguous() : t; };
+  const auto trust = host(output.trust), mass = host(output.attention_mass);
+  const std::int64_t queries = scores.size(1), classes = scores.size(2), total = queries * classes;
+  const auto& space = options_.space;
+  const auto row_of = [](const torch::Tensor& t, std::int64_t b, std::int64_t q) {
+    if (!t.defined()) return std::vector<double>{};
+    const double* row = t.const_data_ptr<double>() + (b * t.size(1) + q) * t.size(2);
+    return std::vector<double>(row, row + t.size(2));
+  };
+  std::vector<std::vector<Detection>> result(static_cast<std::size_t>(batch.size));
+  for (std::int64_t b = 0; b < batch.size; ++b) {
+    if (!batch.available[b].any().item<bool>()) continue;
+    const double* score = scores.const_data_ptr<double>() + b * total;
+    std::vector<std::int64_t> order(static_cast<std::size_t>(total));
+    std::iota(order.begin(), order.end(), 0);
+    const auto kept = std::min(options_.head.max_detections, total);
+    std::partial_sort(order.begin(), order.begin() + kept, order.end(), [&](std::int64_t i, std::int64_t j) {
+      return score[i] != score[j] ? score[i] > score[j] : i < j;
+    });
+    for (std::int64_t k = 0; k < kept; ++k) {
+      const std::int64_t at = order[static_cast<std::size_t>(k)], query = at / classes;
+      const double* v = boxes.const_data_ptr<double>() + (b * queries + query) * 9;
+      // A tenth beyond the space, as CMT allows: boxes may reach out of it, wild ones may not.
+      const auto outside = [](double value, double low, double high) {
+        const double room = 0.1 * (high - low);
+        return !(value >= low - room && value <= high + room);
+      };
+      if (score[at] < options_.head.score_threshold || outside(v[0], space.x_min, space.x_max) ||
+          outside(v[1], space.y_min, space.y_max) || outside(v[2], space.z_min - 4, space.z_max + 6))
+        continue;
+      result[static_cast<std::size_t>(b)].push_back(
+          {.box = {.center = {v[0], v[1], v[2]}, .length = v[3], .width = v[4], .height = v[5], .yaw = v[6]},
+           .velocity = {v[7], v[8]},
+           .score = score[at],
+           .label = at % classes,
+           .query = query,
+           .trust = row_of(trust, b, query),
+           .attention_mass = row_of(mass, b, query)});
+    }
+  }
+  return result;
+}
+
+}  // namespace camber::detection

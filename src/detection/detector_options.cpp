@@ -1,0 +1,154 @@
+#include "camber/detection/detector_options.h"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "camber/eval/detection_box.h"
+
+namespace camber::detection {
+namespace {
+
+[[noreturn]] void refuse(const std::string& sentence) {
+  throw std::invalid_argument("[Detector] " + sentence);
+}
+
+// Rows and columns of the picture must be whole cells: a cut cell would shift every projection.
+void check_stride(const char* name, std::int64_t size, std::int64_t stride) {
+  if (size % stride != 0)
+    refuse(std::string(name) + " must be a multiple of feature_stride " + std::to_string(stride) + ", got " +
+           std::to_string(size));
+}
+
+bool uses_content(nn::RouterMode mode) {
+  return mode != nn::RouterMode::kOff && mode != nn::RouterMode::kConstant && mode != nn::RouterMode::kOracle &&
+         mode != nn::RouterMode::kCues;
+}
+
+bool uses_cues(nn::RouterMode mode) {
+  return mode == nn::RouterMode::kCues || (uses_content(mode) && mode != nn::RouterMode::kContent);
+}
+
+}  // namespace
+
+void SpaceOptions::validate() const {
+  if (z_max <= z_min) refuse("space.z_max must be above z_min, got " + std::to_string(z_max));
+  if (std::abs(cell - 2 * pillar_cell) > 1e-9 * cell)
+    refuse("space.pillar_cell must be half of cell " + std::to_string(cell) + ", got " + std::to_string(pillar_cell));
+  static_cast<void>(grid());
+  static_cast<void>(pillars());
+}
+
+void HeadOptions::validate() const {
+  if (position_embedding == PositionEmbedding::kSplit && (decoder.width % 16 != 0 || decoder.num_heads % 2 != 0))
+    refuse("head.decoder.width must be a multiple of 16 and num_heads even with the split embedding, got " +
+           std::to_string(decoder.width) + " and " + std::to_string(decoder.num_heads));
+}
+
+void LossOptions::validate() const {
+  if (code_weights.size() != 10)
+    refuse("loss.code_weights must hold ten numbers, got " + std::to_string(code_weights.size()));
+}
+
+void DetectorOptions::validate() const {
+  if (classes.empty()) refuse("classes must name at least one class");
+  for (const auto& name : classes)
+    if (!eval::detection_class(name)) refuse("classes must be names of the detection task, got \"" + name + "\"");
+  space.validate();
+  head.validate();
+  loss.validate();
+  check_stride("encoder.picture_width", encoder.picture_width, encoder.feature_stride);
+  check_stride("encoder.picture_height", encoder.picture_height, encoder.feature_stride);
+  if (encoder.kind == EncoderKind::kSmall && encoder.feature_stride != 8)
+    refuse("encoder.feature_stride must be 8 for the small encoder, got " + std::to_string(encoder.feature_stride));
+  if (encoder.kind == EncoderKind::kReference && encoder.feature_stride != 16)
+    refuse("encoder.feature_stride must be 16 for the reference encoder, got " +
+           std::to_string(encoder.feature_stride));
+  if (!head.shared_convolution && encoder.bev_channels != head.decoder.width)
+    refuse("encoder.bev_channels must be the decoder's width " + std::to_string(head.decoder.width) +
+           " without the shared convolution, got " + std::to_string(encoder.bev_channels));
+  if (!has_router()) return;
+  router.validate();
+  bias.validate();
+  if (router.width != head.decoder.width)
+    refuse("router.width must be the decoder's, " + std::to_string(head.decoder.width) + ", got " +
+           std::to_string(router.width));
+  if (!bias.per_camera && router.num_sensors != 2)
+    refuse("router.num_sensors must be 2 without bias.per_camera, got " + std::to_string(router.num_sensors));
+  if (bias.num_layers != head.decoder.num_layers || bias.num_heads != head.decoder.num_heads)
+    refuse("bias.num_layers and num_heads must be the decoder's");
+}
+
+DetectorOptions DetectorOptions::small() {
+  DetectorOptions options;
+  options.classes = {"car", "truck", "pedestrian", "traffic_cone"};
+  options.space = {.x_min = -25.6, .x_max = 25.6, .y_min = -25.6, .y_max = 25.6, .cell = 1.6, .pillar_cell = 0.8};
+  options.encoder = {.kind = EncoderKind::kSmall,
+                     .picture_width = 120,
+                     .picture_height = 48,
+                     .feature_stride = 8,
+                     .previous_sweeps = 2,
+                     .pillar_width = 32,
+                     .bev_channels = 64,
+                     .camera_channels = 64};
+  options.head = {.position_embedding = PositionEmbedding::kSplit,
+                  .references = References::kFixed,
+                  .centre = Centre::kOffset,
+                  .refine = true,
+                  .dense_auxiliary = true,
+                  .shared_convolution = false,
+                  .token_norm = true,
+                  .num_queries = 120,
+                  .class_bias = -3.5,
+                  .decoder = {.num_layers = 2,
+                              .width = 64,
+                              .num_heads = 4,
+                              .feedforward_width = 128,
+                              .self_attention_dropout = 0,
+                              .cross_attention_dropout = 0,
+                              .residual_dropout = 0,
+                              .feedforward_dropout = 0}};
+  options.router = {.mode = nn::RouterMode::kOff,
+                    .width = 64,
+                    .num_heads = 4,
+                    .feedforward_width = 128,
+                    .dropout = 0,
+                    .bev_window = 5,
+                    .camera_window = 5};
+  options.bias.bev_window = 3;
+  options.bias.camera_window = 3;
+  options.bias.num_layers = 2;
+  options.bias.num_heads = 4;
+  options.loss.class_normalizer = ClassNormalizer::kObjects;
+  options.loss.denoising = {.max_groups = 3, .noise_margin = 1, .background_beyond = 2};
+  return options;
+}
+
+DetectorOptions DetectorOptions::preset(std::string_view name) {
+  if (name == "reference") return reference();
+  if (name == "small") return small();
+  refuse("preset must be reference or small, got \"" + std::string(name) + "\"");
+}
+
+data::FrameOptions DetectorOptions::frame_options() const {
+  data::FrameOptions frame;
+  frame.picture_width = encoder.picture_width;
+  frame.picture_height = encoder.picture_height;
+  frame.feature_stride = encoder.feature_stride;
+  frame.sweeps.previous = encoder.previous_sweeps;
+  frame.range = {space.x_min, space.x_max, space.y_min, space.y_max, space.z_min, space.z_max};
+  return frame;
+}
+
+std::vector<ParameterRule> parameter_rules(const DetectorOptions& options) {
+  std::vector<ParameterRule> rules;
+  if (uses_cues(options.router.mode))
+    for (const char* gain : {"router.age_gain", "router.level_gain", "router.offset"}) rules.push_back({gain, 3, 0});
+  if (uses_content(options.router.mode)) rules.push_back({"router.", 0.1, 1});
+  if (options.encoder.kind == EncoderKind::kReference) {
+    rules.push_back({"camera_encoder.backbone", 0.01, 5});
+    rules.push_back({"camera_encoder.neck", 0.1, 1});
+  }
+  return rules;
+}
+
+}  // namespace camber::detection

@@ -1,0 +1,34 @@
+#pragma once
+#include <cstdint>
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include "camber/detection/detector_options.h"
+
+namespace camber::detection {
+
+/// From points to a bird's-eye map.
+class LidarEncoderImpl : public torch::nn::Module {
+ public:
+  ~LidarEncoderImpl() override = default;
+  /// The clouds of the batch elements `elements` [E] -> [E, bev_channels, rows, columns] on the grid of the keys.
+  virtual torch::Tensor forward(const torch::Tensor& points, const torch::Tensor& point_offsets,
+                                const torch::Tensor& elements) = 0;
+};
+
+/// From pictures [n, 3, H, W] in 0..1, red first, to maps [n, camera_channels, H / stride, W / stride].
+class CameraEncoderImpl : public torch::nn::Module {
+ public:
+  ~CameraEncoderImpl() override = default;
+  virtual torch::Tensor forward(const torch::Tensor& pictures) = 0;
+};
+
+std::shared_ptr<LidarEncoderImpl> make_small_lidar_encoder(const DetectorOptions& options);
+std::shared_ptr<CameraEncoderImpl> make_small_camera_encoder(const DetectorOptions& options);
+/// Pillars, a SECOND-like backbone of two blocks, and a pyramid that joins them: 512 channels.
+std::shared_ptr<LidarEncoderImpl> make_reference_lidar_encoder(const DetectorOptions& options);
+/// ResNet-50 (parameters named as torchvision's, norms frozen) and a pyramid neck at stride 16.
+std::shared_ptr<CameraEncoderImpl> make_reference_camera_encoder(const DetectorOptions& options);
+
+}  // namespace camber::detection

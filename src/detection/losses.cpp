@@ -1,0 +1,209 @@
+#include "detection/losses.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "camber/detection/box_coding.h"
+#include "camber/detection/matching.h"
+#include "camber/nn/query_router.h"
+
+namespace camber::detection {
+namespace {
+
+std::int64_t num_objects(const DetectorBatch& batch) {
+  std::int64_t count = 0;
+  for (const auto& targets : batch.targets) count += targets.labels.size(0);
+  return count;
+}
+
+// One-hot classes and codes of the objects that queries stand for, zeros where they stand for none.
+struct Wanted {
+  torch::Tensor classes{}, codes{}, code_weight{};
+};
+
+Wanted wanted_of(const QueryTargets& targets, const DetectorBatch& batch, const DetectorOptions& options,
+                 const torch::Tensor& logits) {
+  Wanted wanted{torch::zeros(logits.sizes(), torch::kFloat),
+                torch::zeros({logits.size(0), logits.size(1), logits.size(2), kCodeSize}, torch::kFloat), {}};
+  wanted.code_weight = torch::zeros_like(wanted.codes);
+  const std::int64_t layers = logits.size(0), queries = logits.size(2), classes = logits.size(3);
+  const auto object = targets.object.contiguous();
+  auto* hot = wanted.classes.data_ptr<float>();
+  auto* codes = wanted.codes.data_ptr<float>();
+  auto* weights = wanted.code_weight.data_ptr<float>();
+  const auto* of = object.const_data_ptr<std::int64_t>();
+  const bool* background =
+      targets.background.defined() ? targets.background.const_data_ptr<bool>() : nullptr;
+  for (std::int64_t b = 0; b < batch.size; ++b) {
+    const auto& objects = batch.targets[static_cast<std::size_t>(b)];
+    const auto true_codes = encode_boxes(objects.boxes, options.head.box_code).contiguous();
+    const float* truth = true_codes.const_data_ptr<float>();
+    const auto* labels = objects.labels.const_data_ptr<std::int64_t>();
+    for (std::int64_t l = 0; l < layers; ++l)
+      for (std::int64_t q = 0; q < queries; ++q) {
+        const std::int64_t row = (l * batch.size + b) * queries + q, g = of[row];
+        if (g < 0) continue;
+        if (background == nullptr || !background[b * queries + q]) hot[row * classes + labels[g]] = 1;
+        for (std::int64_t i = 0; i < kCodeSize; ++i) {
+          if (!std::isfinite(truth[g * kCodeSize + i])) continue;
+          codes[row * kCodeSize + i] = truth[g * kCodeSize + i];
+          weights[row * kCodeSize + i] = static_cast<float>(options.loss.code_weights[static_cast<std::size_t>(i)]);
+        }
+      }
+  }
+  return wanted;
+}
+
+void add_layers(Losses& losses, const std::string& prefix, const LayerLosses& layers) {
+  for (std::int64_t l = 0; l < layers.classes.size(0); ++l) {
+    losses.terms.emplace_back(prefix + "class_" + std::to_string(l), layers.classes[l]);
+    losses.terms.emplace_back(prefix + "box_" + std::to_string(l), layers.boxes[l]);
+  }
+}
+
+void add_matched(Losses& losses, const torch::Tensor& object, const DetectorOutput& output, const DetectorBatch& batch,
+                 const DetectorOptions& options) {
+  const auto positives = static_cast<double>(object[0].ge(0).sum().item<std::int64_t>());
+  const auto all = static_cast<double>(object[0].numel());
+  const double class_divisor = options.loss.class_normalizer == ClassNormalizer::kObjects
+                                   ? std::max(1.0, positives)
+                                   : std::max(1.0, positives + 0.1 * (all - positives));
+  add_layers(losses, "",
+             query_losses(output.class_logits, output.codes, {.object = object}, batch, options, class_divisor,
+                          std::max(1.0, positives)));
+}
+
+void add_denoising(Losses& losses, const DetectorOutput& output, const DetectorBatch& batch,
+                   const DetectorOptions& options) {
+  const auto& denoising = output.denoising;
+  const auto total = static_cast<double>(denoising.object.ge(0).sum().item<std::int64_t>());
+  // The share of the noise's cube that lies within the ball of true classes, pi / 6 * r^3 as in CMT.
+  const double radius = options.loss.denoising.background_beyond;
+  const double share = radius * radius >= 3 ? 1 : std::numbers::pi / 6 * radius * radius * radius;
+  auto layers = query_losses(output.denoising_logits, output.denoising_codes,
+                             {.object = denoising.object.unsqueeze(0).expand({output.class_logits.size(0), -1, -1}),
+                              .background = denoising.background,
+                              .ignored = denoising.object < 0},
+                             batch, options, std::max(1.0, total * share), std::max(1.0, total));
+  layers.classes = layers.classes * options.loss.denoising_weight;
+  layers.boxes = layers.boxes * options.loss.denoising_weight;
+  add_layers(losses, "denoising_", layers);
+}
+
+// Labels of the queries that stand for objects: matched ones of the last layer, and denoising ones of the foreground.
+torch::Tensor router_loss(const torch::Tensor& object, const DetectorOutput& output, const DetectorBatch& batch) {
+  auto trust = output.trust;
+  auto of = object.select(0, object.size(0) - 1);
+  if (output.denoising_trust.defined()) {
+    trust = torch::cat({output.denoising_trust, trust}, 1);
+    of = torch::cat({torch::where(output.denoising.background, torch::full_like(output.denoising.object, -1),
+                                  output.denoising.object),
+                     of},
+                    1);
+  }
+  auto labels = torch::zeros(trust.sizes(), trust.options().requires_grad(false));
+  for (std::int64_t b = 0; b < batch.size; ++b) {
+    const auto& wanted = batch.targets[static_cast<std::size_t>(b)].trust;
+    if (wanted.size(0) == 0) continue;
+    const auto chosen = wanted.index_select(0, of[b].clamp_min(0)).to(labels.scalar_type());
+    labels[b].select(1, 0).copy_(chosen.select(1, 0));
+    labels[b].slice(1, 1).copy_(chosen.slice(1, 1).expand({-1, labels.size(2) - 1}));
+  }
+  return nn::QueryRouterImpl::supervision_loss(trust, labels, of >= 0);
+}
+
+}  // namespace
+
+torch::Tensor focal_loss(const torch::Tensor& logits, const torch::Tensor& targets, double alpha, double gamma) {
+  const auto score = torch::sigmoid(logits);
+  // |t - p|^gamma weighs both cases; softplus(x) - t x is the cross-entropy.
+  const auto miss = targets + score - 2 * targets * score;
+  const auto weight = (1 - alpha) + (2 * alpha - 1) * targets;
+  const auto entropy = torch::softplus(logits) - targets * logits;
+  return weight * (gamma == 2 ? miss.square() : miss.pow(gamma)) * entropy;
+}
+
+torch::Tensor match_batch(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options) {
+  const std::int64_t layers = output.class_logits.size(0), queries = output.class_logits.size(2);
+  auto object = torch::full({layers, batch.size, queries}, -1, torch::kLong);
+  const auto logits = output.class_logits.detach(), codes = output.codes.detach();
+  for (std::int64_t b = 0; b < batch.size; ++b) {
+    const auto& targets = batch.targets[static_cast<std::size_t>(b)];
+    if (targets.labels.size(0) == 0) continue;
+    const auto true_codes = encode_boxes(targets.boxes, options.head.box_code);
+    for (std::int64_t l = 0; l < layers; ++l)
+      object[l][b].copy_(match(logits[l][b], codes[l][b], targets.labels, true_codes, options.loss));
+  }
+  return object;
+}
+
+LayerLosses query_losses(const torch::Tensor& logits, const torch::Tensor& codes, const QueryTargets& targets,
+                         const DetectorBatch& batch, const DetectorOptions& options, double class_divisor,
+                         double box_divisor) {
+  const auto wanted = wanted_of(targets, batch, options, logits);
+  auto classes = focal_loss(torch::nan_to_num(logits), wanted.classes.to(logits.scalar_type()), options.loss.focal_alpha,
+                            options.loss.focal_gamma);
+  if (targets.ignored.defined())
+    classes = classes * targets.ignored.logical_not().unsqueeze(0).unsqueeze(-1).to(classes.scalar_type());
+  const auto boxes = (torch::nan_to_num(codes) - wanted.codes.to(codes.scalar_type())).abs() *
+                     wanted.code_weight.to(codes.scalar_type());
+  return {classes.sum({1, 2, 3}) * (options.loss.class_weight / class_divisor),
+          boxes.sum({1, 2, 3}) * (options.loss.box_weight / box_divisor)};
+}
+
+Losses detector_losses(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options) {
+  TORCH_CHECK_VALUE(static_cast<std::int64_t>(batch.targets.size()) == batch.size,
+                    "[Detector] losses need the true objects of every frame (", batch.size, "), got those of ",
+                    batch.targets.size());
+  Losses losses;
+  const auto object = match_batch(output, batch, options);
+  add_matched(losses, object, output, batch, options);
+  if (output.denoising_logits.defined()) add_denoising(losses, output, batch, options);
+  if (output.grid_logits.defined()) {
+    const auto dense = dense_losses(output, batch, options);
+    losses.terms.emplace_back("dense_grid", dense.grid * options.loss.dense_weight);
+    losses.terms.emplace_back("dense_camera", dense.cameras * options.loss.dense_weight);
+  }
+  if (options.router.mode == nn::RouterMode::kSupervised)
+    // supervision_loss holds the factor 0.5 of its definition; the weight replaces it.
+    losses.terms.emplace_back("router", router_loss(object, output, batch) * (options.loss.router_weight / 0.5));
+  return losses;
+}
+
+DenseLosses dense_losses(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options) {
+  const auto layout = batch.scene.layout();
+  const std::int64_t grid_keys = layout.maps[0].keys(), classes = options.num_classes();
+  auto wanted = torch::zeros({batch.size, layout.keys(), classes}, torch::kFloat);
+  auto counts = torch::zeros({batch.size, layout.keys(), 1}, torch::kFloat);
+  auto* hot = wanted.data_ptr<float>();
+  const auto sound = (batch.available & (batch.quality > 0)).contiguous();
+  for (std::int64_t b = 0; b < batch.size; ++b) {
+    const auto& targets = batch.targets[static_cast<std::size_t>(b)];
+    for (std::size_t m = 0; m < layout.maps.size(); ++m)
+      if (sound.const_data_ptr<bool>()[b * sound.size(1) + static_cast<std::int64_t>(m)])
+        counts[b].narrow(0, layout.maps[m].first_key, layout.maps[m].keys()).fill_(1);
+    if (targets.labels.size(0) == 0) continue;
+    nn::SensorScene own{.grid = batch.scene.grid};
+    if (!batch.scene.cameras.empty()) own.cameras.push_back(batch.scene.cameras[static_cast<std::size_t>(b)]);
+    const auto placed = nn::place_queries(targets.boxes.narrow(1, 0, 3).unsqueeze(0), own);
+    const auto* cell = placed.cell.const_data_ptr<std::int64_t>();
+    for (std::int64_t g = 0; g < targets.labels.size(0); ++g)
+      for (const auto& map : layout.maps) {
+        const std::int64_t column = *cell++, row = *cell++;
+        if (column < 0) continue;
+        const std::int64_t key = b * layout.keys() + map.first_key + row * map.columns + column;
+        hot[key * classes + targets.labels.const_data_ptr<std::int64_t>()[g]] = 1;
+      }
+  }
+  const double divisor = std::max<double>(1, static_cast<double>(num_objects(batch)));
+  const auto part = [&](const torch::Tensor& logits, std::int64_t from) {
+    const auto loss = focal_loss(logits, wanted.narrow(1, from, logits.size(1)).to(logits.scalar_type()),
+                                 options.loss.focal_alpha, options.loss.focal_gamma);
+    return (loss * counts.narrow(1, from, logits.size(1)).to(loss.scalar_type())).sum() *
+           (options.loss.class_weight / divisor);
+  };
+  return {part(output.grid_logits, 0), part(output.camera_logits, grid_keys)};
+}
+
+}  // namespace camber::detection

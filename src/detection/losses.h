@@ -1,0 +1,37 @@
+#pragma once
+#include "camber/detection/detector.h"
+
+namespace camber::detection {
+
+/// Focal loss of scores before the sigmoid, element by element: with p = sigmoid(x), t = 0 or 1,
+/// t alpha (1 - p)^gamma softplus(-x) + (1 - t) (1 - alpha) p^gamma softplus(x).
+torch::Tensor focal_loss(const torch::Tensor& logits, const torch::Tensor& targets, double alpha, double gamma);
+
+/// The object of every query, int64 [L, B, Q], -1 for none: least cost, layer by layer and frame by frame.
+torch::Tensor match_batch(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options);
+
+/// The losses of matched queries, [L] each, for logits [L, B, Q, C] and codes [L, B, Q, 10]. `object` [L, B, Q] holds
+/// the object that a query stands for, `is_background` [B, Q] whose class it is not (undefined: nobody), `ignored`
+/// [B, Q] who does not count (undefined: nobody). Numbers of a true code that are not finite (an unknown velocity) do
+/// not count.
+struct LayerLosses {
+  torch::Tensor classes{}, boxes{};
+};
+struct QueryTargets {
+  torch::Tensor object{}, background{}, ignored{};
+};
+LayerLosses query_losses(const torch::Tensor& logits, const torch::Tensor& codes, const QueryTargets& targets,
+                         const DetectorBatch& batch, const DetectorOptions& options, double class_divisor,
+                         double box_divisor);
+
+/// Every part of the loss but the pull of the scales.
+Losses detector_losses(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options);
+
+/// Focal loss on the cells of the grid and of the cameras: 1 for the class of each cell that holds an object's centre.
+/// Sensors that are absent, or whose content is not this frame's (quality 0), are passed over.
+struct DenseLosses {
+  torch::Tensor grid{}, cameras{};
+};
+DenseLosses dense_losses(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options);
+
+}  // namespace camber::detection

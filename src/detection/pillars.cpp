@@ -1,0 +1,129 @@
+#include "detection/pillars.h"
+
+#include <cmath>
+
+#include <torch/csrc/autograd/custom_function.h>
+
+namespace camber::detection {
+namespace {
+
+// First point of each cell and the next of the same cell: lists in the order of the points.
+template <class Number>
+void largest_of_cells(const Number* values, const std::int64_t* cell, std::int64_t points, std::int64_t channels,
+                      Number* result, std::int64_t* source, std::int64_t* count) {
+  for (std::int64_t i = 0; i < points; ++i, values += channels) {
+    const std::int64_t at = cell[i];
+    Number* best = result + at * (channels + 1);
+    std::int64_t* from = source + at * channels;
+    if (count[at]++ == 0) {
+      for (std::int64_t c = 0; c < channels; ++c) {
+        best[c] = values[c];
+        from[c] = i;
+      }
+      continue;
+    }
+    for (std::int64_t c = 0; c < channels; ++c) {
+      if (values[c] > best[c]) {
+        best[c] = values[c];
+        from[c] = i;
+      }
+    }
+  }
+}
+
+class ScatterMax : public torch::autograd::Function<ScatterMax> {
+ public:
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& values,
+                               const torch::Tensor& cell, std::int64_t cells) {
+    const std::int64_t points = values.size(0), channels = values.size(1);
+    const auto dense = values.contiguous();
+    auto result = torch::zeros({cells, channels + 1}, values.options());
+    auto source = torch::full({cells, channels}, -1, torch::kLong);
+    auto count = torch::zeros({cells}, torch::kLong);
+    AT_DISPATCH_FLOATING_TYPES(values.scalar_type(), "scatter_max", [&] {
+      largest_of_cells(dense.const_data_ptr<scalar_t>(), cell.const_data_ptr<std::int64_t>(), points, channels,
+                       result.data_ptr<scalar_t>(), source.data_ptr<std::int64_t>(), count.data_ptr<std::int64_t>());
+      const auto* counted = count.const_data_ptr<std::int64_t>();
+      auto* out = result.data_ptr<scalar_t>() + channels;
+      for (std::int64_t i = 0; i < cells; ++i, out += channels + 1)
+        *out = static_cast<scalar_t>(std::log1p(static_cast<double>(counted[i])));
+    });
+    context->save_for_backward({source});
+    context->saved_data["points"] = points;
+    return result;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto source = context->get_saved_variables()[0];
+    const std::int64_t channels = source.size(1), cells = source.size(0);
+    const auto gradient = gradients[0].contiguous();
+    auto result = torch::zeros({context->saved_data["points"].toInt(), channels}, gradient.options());
+    AT_DISPATCH_FLOATING_TYPES(gradient.scalar_type(), "scatter_max_backward", [&] {
+      const auto* from = source.const_data_ptr<std::int64_t>();
+      const auto* grad = gradient.const_data_ptr<scalar_t>();
+      auto* out = result.data_ptr<scalar_t>();
+      for (std::int64_t i = 0; i < cells; ++i, grad += channels + 1, from += channels) {
+        if (from[0] < 0) continue;
+        for (std::int64_t c = 0; c < channels; ++c) out[from[c] * channels + c] += grad[c];
+      }
+    });
+    return {result, torch::Tensor(), torch::Tensor()};
+  }
+};
+
+}  // namespace
+
+torch::Tensor scatter_max(const torch::Tensor& values, const torch::Tensor& cell, std::int64_t cells) {
+  return ScatterMax::apply(values, cell, cells);
+}
+
+PillarPoints pillar_points(const torch::Tensor& points, const torch::Tensor& point_offsets,
+                           const torch::Tensor& elements, const SpaceOptions& space) {
+  const auto grid = space.pillars();
+  const auto source = points.contiguous();
+  const float* all = source.const_data_ptr<float>();
+  const auto* offsets = point_offsets.const_data_ptr<std::int64_t>();
+  const auto* chosen = elements.const_data_ptr<std::int64_t>();
+  auto features = torch::empty({points.size(0), kPointFeatures}, torch::kFloat);
+  auto cell = torch::empty({points.size(0)}, torch::kLong);
+  auto* out = features.data_ptr<float>();
+  auto* where = cell.data_ptr<std::int64_t>();
+  const auto reach_x = static_cast<float>(2 / (space.x_max - space.x_min));
+  const auto reach_y = static_cast<float>(2 / (space.y_max - space.y_min));
+  const auto per_cell = static_cast<float>(1 / grid.cell());
+  std::int64_t kept = 0;
+  for (std::int64_t e = 0; e < elements.size(0); ++e) {
+    for (std::int64_t i = offsets[chosen[e]]; i < offsets[chosen[e] + 1]; ++i) {
+      const float* p = all + 5 * i;
+      const auto at = grid.cell_at(p[0], p[1]);
+      if (!at || !(p[2] >= space.z_min && p[2] <= space.z_max)) continue;
+      where[kept++] = (e * grid.rows() + at->row) * grid.columns() + at->column;
+      const float height = p[2] + 1;
+      *out++ = (p[0] - static_cast<float>(grid.center_x(at->column))) * per_cell;
+      *out++ = (p[1] - static_cast<float>(grid.center_y(at->row))) * per_cell;
+      *out++ = height;
+      *out++ = 4 * height - 1;
+      *out++ = 2 * p[3];
+      *out++ = p[0] * reach_x;
+      *out++ = p[1] * reach_y;
+      *out++ = 5 * p[4];
+    }
+  }
+  return {features.narrow(0, 0, kept), cell.narrow(0, 0, kept)};
+}
+
+PillarEncoderImpl::PillarEncoderImpl(const SpaceOptions& space, std::int64_t width) : space_(space), width_(width) {
+  linear_ = register_module("linear", torch::nn::Linear(kPointFeatures, width));
+}
+
+torch::Tensor PillarEncoderImpl::forward(const torch::Tensor& points, const torch::Tensor& point_offsets,
+                                         const torch::Tensor& elements) {
+  const auto grid = space_.pillars();
+  const auto pillars = pillar_points(points, point_offsets, elements, space_);
+  const auto values = torch::relu(linear_->forward(pillars.features.to(linear_->weight.scalar_type())));
+  const auto map = scatter_max(values, pillars.cell, elements.size(0) * grid.keys());
+  return map.view({elements.size(0), grid.rows(), grid.columns(), width_ + 1}).permute({0, 3, 1, 2});
+}
+
+}  // namespace camber::detection

@@ -1,0 +1,42 @@
+#pragma once
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+#include <torch/types.h>
+
+#include "camber/detection/detector_options.h"
+
+namespace camber::detection {
+
+/// Numbers that describe a point to the pillars: place in the cell (2), height twice (the second four times as steep),
+/// intensity, place in the space (2), time lag.
+inline constexpr std::int64_t kPointFeatures = 8;
+
+/// points [N, 5] with their pillar: features [n, kPointFeatures] and cell int64 [n] = (element * rows + row) * columns +
+/// column, points outside of the grid left out. point_offsets [B + 1] tells whose they are; `elements` [E] which batch
+/// elements take part, renumbered 0 .. E - 1.
+struct PillarPoints {
+  torch::Tensor features{}, cell{};
+};
+PillarPoints pillar_points(const torch::Tensor& points, const torch::Tensor& point_offsets,
+                           const torch::Tensor& elements, const SpaceOptions& space);
+
+/// The largest of each channel over the points of a cell, 0 in cells without any (values must not be negative), and
+/// ln(1 + number of points) as a last channel: values [n, C], cell [n] -> [cells, C + 1]. The gradient goes to the
+/// first of the largest.
+torch::Tensor scatter_max(const torch::Tensor& values, const torch::Tensor& cell, std::int64_t cells);
+
+/// Points to a picture of pillars [E, width + 1, rows, columns], channels last in memory.
+class PillarEncoderImpl : public torch::nn::Module {
+ public:
+  PillarEncoderImpl(const SpaceOptions& space, std::int64_t width);
+  torch::Tensor forward(const torch::Tensor& points, const torch::Tensor& point_offsets, const torch::Tensor& elements);
+
+ private:
+  SpaceOptions space_;
+  std::int64_t width_;
+  torch::nn::Linear linear_{nullptr};
+};
+TORCH_MODULE(PillarEncoder);
+
+}  // namespace camber::detection

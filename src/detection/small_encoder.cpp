@@ -1,0 +1,82 @@
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/activation.h>
+
+#include "detection/encoders.h"
+#include "detection/pillars.h"
+
+namespace camber::detection {
+namespace {
+
+// 3x3 convolution, batch norm, ReLU.
+class ConvolutionBlockImpl : public torch::nn::Module {
+ public:
+  ConvolutionBlockImpl(std::int64_t inputs, std::int64_t outputs, std::int64_t stride) {
+    conv_ = register_module(
+        "conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(inputs, outputs, 3).stride(stride).padding(1).bias(false)));
+    norm_ = register_module("norm", torch::nn::BatchNorm2d(outputs));
+    conv_->weight.set_data(conv_->weight.data().to(torch::MemoryFormat::ChannelsLast));
+  }
+  torch::Tensor forward(const torch::Tensor& input) { return norm_->forward(conv_->forward(input)).relu_(); }
+
+ private:
+  torch::nn::Conv2d conv_{nullptr};
+  torch::nn::BatchNorm2d norm_{nullptr};
+};
+TORCH_MODULE(ConvolutionBlock);
+
+torch::nn::Conv2d pointwise(std::int64_t inputs, std::int64_t outputs) {
+  torch::nn::Conv2d conv(torch::nn::Conv2dOptions(inputs, outputs, 1));
+  conv->weight.set_data(conv->weight.data().to(torch::MemoryFormat::ChannelsLast));
+  return conv;
+}
+
+class SmallLidarEncoder : public LidarEncoderImpl {
+ public:
+  explicit SmallLidarEncoder(const DetectorOptions& options) {
+    const std::int64_t narrow = options.encoder.pillar_width, wide = options.encoder.bev_channels;
+    pillars_ = register_module("pillars", PillarEncoder(options.space, narrow));
+    blocks_ = register_module("blocks", torch::nn::Sequential(ConvolutionBlock(narrow + 1, narrow, 1),
+                                                              ConvolutionBlock(narrow, wide, 2),
+                                                              ConvolutionBlock(wide, wide, 1),
+                                                              ConvolutionBlock(wide, wide, 1), pointwise(wide, wide)));
+  }
+  torch::Tensor forward(const torch::Tensor& points, const torch::Tensor& point_offsets,
+                        const torch::Tensor& elements) override {
+    return blocks_->forward(pillars_->forward(points, point_offsets, elements));
+  }
+
+ private:
+  PillarEncoder pillars_{nullptr};
+  torch::nn::Sequential blocks_{nullptr};
+};
+
+class SmallCameraEncoder : public CameraEncoderImpl {
+ public:
+  explicit SmallCameraEncoder(const DetectorOptions& options) {
+    const std::int64_t wide = options.encoder.camera_channels;
+    blocks_ = register_module(
+        "blocks", torch::nn::Sequential(ConvolutionBlock(3, 16, 2), ConvolutionBlock(16, 32, 2),
+                                        ConvolutionBlock(32, 32, 1), ConvolutionBlock(32, wide, 2),
+                                        ConvolutionBlock(wide, wide, 1), pointwise(wide, wide)));
+  }
+  torch::Tensor forward(const torch::Tensor& pictures) override {
+    return blocks_->forward((pictures - 0.5).contiguous(torch::MemoryFormat::ChannelsLast));
+  }
+
+ private:
+  torch::nn::Sequential blocks_{nullptr};
+};
+
+}  // namespace
+
+std::shared_ptr<LidarEncoderImpl> make_small_lidar_encoder(const DetectorOptions& options) {
+  return std::make_shared<SmallLidarEncoder>(options);
+}
+
+std::shared_ptr<CameraEncoderImpl> make_small_camera_encoder(const DetectorOptions& options) {
+  return std::make_shared<SmallCameraEncoder>(options);
+}
+
+}  // namespace camber::detection

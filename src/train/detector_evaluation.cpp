@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include <camber/train/detector_evaluation.h>
+
+namespace camber::train {
+
+void detect_frames(detection::Detector detector, const DetectionRequest& request,
+                   const std::function<void(FoundFrame&&)>& take) {
+  torch::NoGradGuard no_grad;
+  detector->eval();
+  const detection::DetectorOptions& options = detector->options();
+  data::LoaderOptions loading{.frame = options.frame_options(),
+                              .faults = {.share = 0},
+                              .fixed_faults = request.faults,
+                              .augmentation = data::AugmentationOptions::none(),
+                              .batch_size = request.batch_size,
+                              .shuffle = false,
+                              .epochs = 1};
+  data::Loader loader(request.dataset, request.split.samples, loading, request.seed, request.threads);
+  while (auto batch = loader.next()) {
+    const detection::DetectorBatch tensors = detection::collate(*batch, options);
+    const detection::DetectorOutput output =
+        detector->forward(tensors, {.seed = request.seed, .statistics = request.statistics, .trust = request.trust});
+    auto found = detector->decode(output, tensors);
+    for (std::size_t i = 0; i < batch->samples.size(); ++i) {
+      take({.sample = std::move(batch->samples[i]),
+            .found = std::move(found[i]),
+            .trust = output.trust.defined() ? output.trust[static_cast<std::int64_t>(i)] : torch::Tensor()});
+    }
+    if (request.progress) {
+      request.progress(static_cast<std::int64_t>(batch->samples.size()));
+    }
+  }
+}
+
+eval::SampleBoxes predict(detection::Detector detector, const DetectionRequest& request, TrustRecord* trust) {
+  constexpr std::size_t kBest = 20;
+  eval::SampleBoxes boxes;
+  detect_frames(detector, request, [&](FoundFrame&& frame) {
+    const data::Frame& where = frame.sample.delivery.frame;
+    boxes.open_sample(std::string(request.dataset.tables().sample[where.sample].token));
+    for (const detection::Detection& found : frame.found) {
+      boxes.push(detection::to_global(found, where.reference, detector->options()));
+    }
+    for (std::size_t i = 0; trust != nullptr && i < std::min(kBest, frame.found.size()); ++i) {
+      const std::vector<double>& weights = frame.found[i].trust;
+      if (weights.size() >= 2) {
+        trust->lidar.push_back(weights[0]);
+        trust->camera.push_back(*std::max_element(weights.begin() + 1, weights.end()));
+      }
+    }
+  });
+  return boxes;
+}
+
+double area_under_curve(const std::vector<double>& low, const std::vector<double>& high) {
+  if (low.empty() || high.empty()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  std::vector<double> sorted = low;
+  std::sort(sorted.begin(), sorted.end());
+  double below = 0;
+  for (const double value : high) {
+    const auto [first, last] = std::equal_range(sorted.begin(), sorted.end(), value);
+    below += static_cast<double>(first - sorted.begin()) + 0.5 * static_cast<double>(last - first);
+  }
+  return below / (static_cast<double>(low.size()) * static_cast<double>(high.size()));
+}
+
+double FaultReport::mean_resilience() const {
+  double sum = 0;
+  for (std::size_t i = 1; i < conditions.size(); ++i) {
+    sum += conditions[i].metrics.evaluation.metrics.nd_score / clean().nd_score;
+  }
+  return conditions.size() < 2 ? std::numeric_limits<double>::quiet_NaN()
+                               : sum / static_cast<double>(conditions.size() - 1);
+}
+
+FaultReport evaluate_detector(detection::Detector detector, const DetectionRequest& request,
+                              const std::vector<std::string>& faults, const eval::EvaluationConfig& config) {
+  FaultReport report;
+  DetectionRequest condition = request;
+  const auto add = [&](const std::string& name) {
+    ConditionReport& added = report.conditions.emplace_back();
+    added.name = name;
+    added.metrics =
+        eval::evaluate_predictions(request.dataset, request.split, predict(detector, condition, &added.trust), config);
+  };
+  condition.faults.clear();
+  add("clean");
+  for (const std::string& fault : faults) {
+    condition.faults = {fault};
+    add(fault);
+  }
+  return report;
+}
+
+}  // namespace camber::train

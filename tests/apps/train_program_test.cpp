@@ -1,0 +1,177 @@
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// train, eval, predict and bench detector, called as a person calls them, on a world of a few frames.
+namespace camber::app {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+struct Answer {
+  int code = -1;
+  std::string output{}, errors{};
+};
+
+class TrainProgram : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const char* program = std::getenv("CAMBER_PROGRAM");
+    const char* source = std::getenv("CAMBER_SOURCE");
+    if (program == nullptr || source == nullptr) return;
+    program_ = program;
+    source_ = source;
+    folder_ = fs::temp_directory_path() / ("camber_train_program_" + std::to_string(getpid()));
+    fs::create_directories(folder_);
+    ASSERT_EQ(call("simulate --out world --scenes 5 --world.frames=3 --seed 7").code, 0);
+    ASSERT_EQ(call("train --out run " + kSmall).code, 0) << content(folder_ / "errors");
+  }
+  static void TearDownTestSuite() { fs::remove_all(folder_); }
+  void SetUp() override {
+    if (program_.empty()) GTEST_SKIP() << "CAMBER_PROGRAM names no program to test";
+  }
+
+  static Answer call(const std::string& arguments) {
+    const std::string out = (folder_ / "out").string(), errors = (folder_ / "errors").string();
+    const int status = std::system(
+        ("cd '" + folder_.string() + "' && '" + program_ + "' " + arguments + " >'" + out + "' 2>'" + errors + "'")
+            .c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content(out), content(errors)};
+  }
+  static std::string content(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  static std::string world_config() { return " --config '" + source_ + "/configs/evaluation/world.json'"; }
+
+  static inline const std::string kSmall =
+      "--data.root=world --data.batch_size=2 --loop.steps=6 --loop.checkpoint_every=2 --loop.average.enabled=true "
+      "--detector.router.mode=learned --detector.bias.segments=true --seed 3 --threads 1 --log_every=1";
+  static inline std::string program_, source_;
+  static inline fs::path folder_;
+};
+
+TEST_F(TrainProgram, PrintsACompleteConfigurationThatReadsBack) {
+  const Answer printed = call("train --print-config --loop.steps=77");
+  ASSERT_EQ(printed.code, 0) << printed.errors;
+  EXPECT_NE(printed.output.find("steps = 77"), std::string::npos);
+  std::ofstream(folder_ / "printed.toml") << printed.output;
+  const Answer again = call("train --print-config --config printed.toml");
+  EXPECT_EQ(again.output, printed.output);
+  for (const char* name : {"demo", "small", "reference"}) {
+    const Answer shipped = call("train --print-config --config '" + source_ + "/configs/" + name + ".toml'");
+    EXPECT_EQ(shipped.code, 0) << shipped.errors;
+  }
+}
+
+TEST_F(TrainProgram, WritesARunFolderThatIsWhole) {
+  for (const char* name : {"config.toml", "environment.json", "metrics.jsonl", "metrics.csv", "result.json",
+                           "model.safetensors", "checkpoints/last.safetensors", "checkpoints/previous.safetensors"})
+    EXPECT_TRUE(fs::exists(folder_ / "run" / name)) << name;
+  const Json environment = Json::parse(content(folder_ / "run/environment.json"));
+  EXPECT_EQ(environment["seed"], 3);
+  EXPECT_EQ(environment["threads"], 1);
+  EXPECT_FALSE(environment["data_fingerprint"].get<std::string>().empty());
+  const Json result = Json::parse(content(folder_ / "run/result.json"));
+  EXPECT_TRUE(result["clean"]["mean_ap"].is_number());
+  EXPECT_TRUE(result["clean"]["tp_errors"].contains("trans_err"));
+  std::ifstream lines(folder_ / "run/metrics.jsonl");
+  std::string first;
+  ASSERT_TRUE(std::getline(lines, first));
+  const Json record = Json::parse(first);
+  EXPECT_EQ(record["step"], 1);
+  EXPECT_GT(record["loss/total"].get<double>(), 0);
+}
+
+TEST_F(TrainProgram, ResumesToTheSameBytesAfterAStop) {
+  const std::string whole = content(folder_ / "run/checkpoints/last.safetensors");
+  fs::copy(folder_ / "run", folder_ / "again", fs::copy_options::recursive);
+  fs::rename(folder_ / "again/checkpoints/previous.safetensors", folder_ / "again/checkpoints/last.safetensors");
+  const Answer resumed = call("train --resume again --threads 1");
+  ASSERT_EQ(resumed.code, 0) << resumed.errors;
+  EXPECT_NE(resumed.errors.find("at step 4"), std::string::npos) << resumed.errors;
+  EXPECT_EQ(content(folder_ / "again/checkpoints/last.safetensors"), whole);
+  EXPECT_EQ(content(folder_ / "again/result.json"), content(folder_ / "run/result.json"));
+}
+
+TEST_F(TrainProgram, RefusesWithOneSentence) {
+  const auto refused = [&](const std::string& arguments, const std::string& words) {
+    const Answer answer = call(arguments);
+    EXPECT_EQ(answer.code, 2) << arguments;
+    EXPECT_NE(answer.errors.find(words), std::string::npos) << answer.errors;
+  };
+  refused("train", "one of --out RUN");
+  refused("train --out run --data.root=world", "holds a run");
+  refused("train --out new --loop.stepz=3", "loop.steps");
+  refused("train --resume run --loop.steps=9", "loop.steps must stay 6");
+  refused("train --resume nowhere", "config.toml");
+  refused("eval --split val", "one of --run RUN");
+  refused("eval --run run --faults frozn", "frozen");
+  refused("predict --run run", "--out FILE.json");
+}
+
+TEST_F(TrainProgram, StartsFromACheckpointAndListsWhatDidNotMatch) {
+  const Answer branch = call("train --from run/model.safetensors --out branch --loop.steps=2 --threads 1");
+  ASSERT_EQ(branch.code, 0) << branch.errors;
+  EXPECT_NE(branch.errors.find("0 missing in the file, 0 unknown to the model, 0 of another shape"), std::string::npos)
+      << branch.errors;
+  const Answer part = call(
+      "train --from run/model.safetensors --out part --loop.steps=2 --threads 1 --detector.router.mode=off "
+      "--detector.classes='[\"car\", \"pedestrian\"]' --exclude lidar_encoder");
+  ASSERT_EQ(part.code, 0) << part.errors;
+  EXPECT_NE(part.errors.find("unknown: head.router."), std::string::npos) << part.errors;
+  EXPECT_NE(part.errors.find("shape:   head.task_heads.classes_weight"), std::string::npos) << part.errors;
+  EXPECT_NE(part.errors.find("left out: lidar_encoder."), std::string::npos) << part.errors;
+}
+
+TEST_F(TrainProgram, EvaluatesUnderFaultsInEveryFormat) {
+  const std::string arguments = "eval --run run --split val --faults lidar_off,black:5" + world_config();
+  const Answer text = call(arguments);
+  ASSERT_EQ(text.code, 0) << text.errors;
+  for (const char* words : {"clean", "lidar_off", "black:5", "mean resilience", "trust", "pedestrian"})
+    EXPECT_NE(text.output.find(words), std::string::npos) << words;
+  const Answer json = call(arguments + " --format json");
+  const Json report = Json::parse(json.output);
+  EXPECT_EQ(report["faults"].size(), 2U);
+  EXPECT_TRUE(report["trust"]["black:5"]["camera"]["area_under_curve"].is_number());
+  const Answer csv = call(arguments + " --format csv");
+  EXPECT_EQ(csv.output.substr(0, 27), "condition,mean_ap,nd_score,");
+}
+
+TEST_F(TrainProgram, PredictsResultsThatTheMetricsAccept) {
+  const Answer predicted = call("predict --run run --split val --out results.json --picture found.png --format json");
+  ASSERT_EQ(predicted.code, 0) << predicted.errors;
+  const std::int64_t boxes = Json::parse(predicted.output)["boxes"];
+  EXPECT_GT(boxes, 0);
+  EXPECT_EQ(content(folder_ / "found.png").substr(1, 3), "PNG");
+  const std::string evaluated = "eval --run run --split val --format json" + world_config();
+  const Answer metrics =
+      call("metrics --results results.json --data world --version v1.0-simulated --split val --format json" +
+           world_config());
+  ASSERT_EQ(metrics.code, 0) << metrics.errors;
+  EXPECT_EQ(Json::parse(call(evaluated).output)["clean"]["mean_ap"], Json::parse(metrics.output)["mean_ap"]);
+  const Json splits = Json::parse(content(folder_ / "world/v1.0-simulated/splits.json"));
+  const Answer strip = call("predict --run run --split val --scene " + splits["val"][0].get<std::string>() +
+                            " --faults frozen:1 --picture strip.png");
+  EXPECT_EQ(strip.code, 0) << strip.errors;
+  EXPECT_EQ(content(folder_ / "strip.png").substr(1, 3), "PNG");
+}
+
+TEST_F(TrainProgram, TimesEveryStage) {
+  const Answer bench = call("bench detector --data world --split val --repeats 2 --bias --format json");
+  ASSERT_EQ(bench.code, 0) << bench.errors;
+  const Json report = Json::parse(bench.output);
+  EXPECT_EQ(report["keys"], 1024 + 540);
+  EXPECT_EQ(report["frame"].size(), 7U);
+  EXPECT_EQ(report["training"].size(), 5U);
+}
+
+}  // namespace
+}  // namespace camber::app

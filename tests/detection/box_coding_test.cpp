@@ -1,0 +1,73 @@
+#include "camber/detection/box_coding.h"
+
+#include <gtest/gtest.h>
+
+#include "camber/detection/detection.h"
+#include "support/comparison.h"
+
+namespace camber::detection {
+namespace {
+
+using camber::testing::close;
+
+torch::Tensor a_box() {
+  return torch::tensor({{1.0, -2.0, 0.5, 4.4, 1.9, 1.6, 2.5, 3.0, -1.0}}, torch::kDouble);
+}
+
+TEST(BoxCode, HoldsLogarithmsSineAndCosine) {
+  const auto expected = torch::tensor(
+      {{1.0, -2.0, 0.5, std::log(4.4), std::log(1.9), std::log(1.6), std::sin(2.5), std::cos(2.5), 3.0, -1.0}},
+      torch::kDouble);
+  EXPECT_TRUE(close(encode_boxes(a_box(), BoxCode::kCamber), expected, 1e-15));
+}
+
+TEST(BoxCode, PutsSizesBeforeHeightInCmtsOrder) {
+  const auto code = encode_boxes(a_box(), BoxCode::kCmt);
+  EXPECT_DOUBLE_EQ(code[0][2].item<double>(), std::log(4.4));
+  EXPECT_DOUBLE_EQ(code[0][3].item<double>(), std::log(1.9));
+  EXPECT_DOUBLE_EQ(code[0][height_place(BoxCode::kCmt)].item<double>(), 0.5);
+}
+
+TEST(BoxCode, DecodesWhatItEncodes) {
+  for (const auto code : {BoxCode::kCamber, BoxCode::kCmt})
+    EXPECT_TRUE(close(decode_boxes(encode_boxes(a_box(), code), code), a_box(), 1e-14));
+}
+
+TEST(ToGlobal, TurnsBoxAndVelocityWithTheCar) {
+  const DetectorOptions options = DetectorOptions::small();
+  const Detection found{.box = {.center = {2, 1, 0}, .length = 4, .width = 2, .height = 1.5, .yaw = 0.25},
+                        .velocity = {1, 0},
+                        .score = 0.75,
+                        .label = 2};
+  const data::SensorPose pose{
+      .sensor_to_ego = {.translation = {0, 0, 1.8}},
+      .ego_to_global = geometry::RigidTransform::from(geometry::Quaternion::from_yaw(M_PI / 2), {10, 20, 0})};
+  const auto box = to_global(found, pose, options);
+  EXPECT_NEAR(box.translation[0], 9, 1e-12);
+  EXPECT_NEAR(box.translation[1], 22, 1e-12);
+  EXPECT_NEAR(box.translation[2], 1.8, 1e-12);
+  EXPECT_EQ(box.size, (geometry::Vector3{2, 4, 1.5}));
+  const geometry::Quaternion rotation{box.rotation[0], box.rotation[1], box.rotation[2], box.rotation[3]};
+  EXPECT_NEAR(rotation.yaw(), 0.25 + M_PI / 2, 1e-12);
+  EXPECT_NEAR(box.velocity[0], 0, 1e-12);
+  EXPECT_NEAR(box.velocity[1], 1, 1e-12);
+  EXPECT_EQ(eval::name_of(box.label), "pedestrian");
+  EXPECT_EQ(box.attribute, *eval::attribute_number("pedestrian.moving"));
+  EXPECT_EQ(box.score, 0.75);
+}
+
+TEST(LikelyAttribute, FollowsClassAndSpeed) {
+  const auto name = [](eval::DetectionClass label, double speed) {
+    const auto number = likely_attribute(label, speed);
+    return number == eval::kNoAttribute ? "" : eval::kAttributeNames[static_cast<std::size_t>(number)];
+  };
+  EXPECT_EQ(name(eval::DetectionClass::kCar, 0.1), "vehicle.parked");
+  EXPECT_EQ(name(eval::DetectionClass::kCar, 0.3), "vehicle.moving");
+  EXPECT_EQ(name(eval::DetectionClass::kBus, 0.1), "vehicle.stopped");
+  EXPECT_EQ(name(eval::DetectionClass::kPedestrian, 0), "pedestrian.standing");
+  EXPECT_EQ(name(eval::DetectionClass::kBicycle, 3), "cycle.with_rider");
+  EXPECT_EQ(name(eval::DetectionClass::kTrafficCone, 3), "");
+}
+
+}  // namespace
+}  // namespace camber::detection

@@ -1,0 +1,157 @@
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "camber/detection/frame.h"
+#include "camber/detection/weights.h"
+#include "detection/example_batch.h"
+#include "support/comparison.h"
+
+namespace camber::detection {
+namespace {
+
+using camber::testing::error_of;
+using camber::testing::same_bits;
+
+struct OwnArrays {
+  std::vector<float> points;
+  std::vector<std::uint8_t> picture;
+  Frame frame;
+
+  OwnArrays() {
+    random::Stream stream(5, "arrays");
+    for (int i = 0; i < 500; ++i)
+      for (const double value : {stream.uniform(-24, 24), stream.uniform(-24, 24), stream.uniform(-1.8, 1), 0.5})
+        points.push_back(static_cast<float>(value));
+    for (int i = 0; i < 3 * 240 * 96; ++i) picture.push_back(static_cast<std::uint8_t>(stream.integer(256)));
+    frame.points = {.data = points.data(), .count = 500, .stride = 4, .intensity_scale = 1};
+    const double focal = 240.0 / 2 / 0.7;
+    for (const double yaw : {0.0, 2.0}) {
+      const geometry::RigidTransform turn{
+          .rotation = {std::sin(yaw), -std::cos(yaw), 0, 0, 0, -1, std::cos(yaw), std::sin(yaw), 0}};
+      frame.cameras.push_back({.name = "camera",
+                               .picture = {.data = picture.data(), .width = 240, .height = 96},
+                               .intrinsic = {focal, 0, 120, 0, focal, 36, 0, 0, 1},
+                               .lidar_to_camera = turn});
+    }
+  }
+};
+
+Detector small_detector(bool router = false) {
+  auto options = testing::tiny_options();
+  if (router) options.router.mode = nn::RouterMode::kLearned;
+  Detector detector(options, 1);
+  detector->eval();
+  return detector;
+}
+
+bool equal(const std::vector<Detection>& a, const std::vector<Detection>& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i].score != b[i].score || a[i].box.center != b[i].box.center || a[i].label != b[i].label) return false;
+  return true;
+}
+
+TEST(Detect, FindsTheSameAfterSavingAndLoading) {
+  const OwnArrays own;
+  const auto detector = small_detector(true);
+  const auto file = std::filesystem::path(::testing::TempDir()) / "detector.safetensors";
+  save(*detector, file, {{"step", "7"}});
+  const auto loaded = Detector::load(file);
+  const auto expected = detector.detect(own.frame);
+  ASSERT_FALSE(expected.empty());
+  EXPECT_TRUE(equal(loaded.detect(own.frame), expected));
+  EXPECT_EQ(expected[0].trust.size(), 2U);
+  EXPECT_EQ(expected[0].attention_mass.size(), 3U);
+  const storage::SafetensorsFile written(file);
+  EXPECT_EQ(written.metadata().at("step"), "7");
+  std::filesystem::remove(file);
+}
+
+TEST(Detect, MayBeCalledFromManyThreads) {
+  const OwnArrays own;
+  const auto detector = small_detector();
+  const auto expected = detector.detect(own.frame);
+  std::vector<std::thread> threads;
+  std::vector<int> same(4, 0);
+  for (std::size_t t = 0; t < same.size(); ++t)
+    threads.emplace_back([&, t] {
+      OwnArrays mine;
+      for (int i = 0; i < 3; ++i) {
+        mine.frame.cameras[0].lidar_to_camera.translation[0] = 0.01 * static_cast<double>(t);  // its own calibration
+        detector.detect(mine.frame);
+        same[t] += equal(detector.detect(own.frame), expected);
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(same, (std::vector<int>{3, 3, 3, 3}));
+}
+
+TEST(Detect, TakesFramesWithoutSensors) {
+  const auto detector = small_detector();
+  OwnArrays own;
+  own.frame.cameras[1].available = false;
+  EXPECT_FALSE(detector.detect(own.frame).empty());
+  own.frame.lidar_available = false;
+  EXPECT_FALSE(detector.detect(own.frame).empty());
+  own.frame.cameras.clear();
+  EXPECT_TRUE(detector.detect(own.frame).empty());
+  own.frame.lidar_available = true;
+  own.frame.points.count = 0;
+  EXPECT_NO_THROW(detector.detect(own.frame));
+}
+
+TEST(Detect, HonoursPitchAndChannelOrder) {
+  OwnArrays own;
+  const auto detector = small_detector();
+  const auto expected = detector.detect(own.frame);
+  std::vector<std::uint8_t> turned(static_cast<std::size_t>(96 * 800));
+  for (std::size_t y = 0; y < 96; ++y)
+    for (std::size_t x = 0; x < 240; ++x)
+      for (std::size_t c = 0; c < 3; ++c) turned[y * 800 + 3 * x + c] = own.picture[y * 720 + 3 * x + 2 - c];
+  for (auto& camera : own.frame.cameras)
+    camera.picture = {.data = turned.data(), .width = 240, .height = 96, .pitch = 800, .order = ChannelOrder::kBgr};
+  EXPECT_TRUE(equal(detector.detect(own.frame), expected));
+}
+
+TEST(Detect, AnswersWrongInputWithASentence) {
+  auto detector = small_detector();
+  OwnArrays own;
+  own.frame.cameras[0].picture.width = 0;
+  EXPECT_NE(error_of([&] { detector.detect(own.frame); }).find("camera \"camera\" must have a picture"),
+            std::string::npos);
+  own = OwnArrays();
+  own.frame.points.stride = 2;
+  EXPECT_NE(error_of([&] { detector.detect(own.frame); }).find("stride of 2"), std::string::npos);
+  detector->train();
+  EXPECT_NE(error_of([&] { detector.detect(own.frame); }).find("evaluation mode"), std::string::npos);
+}
+
+TEST(Weights, ListWhatDoesNotMatch) {
+  const auto file = std::filesystem::path(::testing::TempDir()) / "part.safetensors";
+  save(*small_detector(true), file);
+  const storage::SafetensorsFile source(file);
+  auto plain = small_detector();
+  const auto report = load_weights(*plain, source);
+  EXPECT_TRUE(report.missing.empty());
+  EXPECT_TRUE(report.other_shape.empty());
+  ASSERT_FALSE(report.unexpected.empty());
+  for (const auto& name : report.unexpected)
+    EXPECT_TRUE(name.find("router") != std::string::npos || name.find("attention_bias") != std::string::npos) << name;
+  auto options = testing::tiny_options();
+  options.head.head_width = 48;
+  Detector other(options, 1);
+  EXPECT_FALSE(load_weights(*other, source).other_shape.empty());
+  std::filesystem::remove(file);
+}
+
+TEST(Weights, RefuseAFileThatIsNoDetector) {
+  const auto file = std::filesystem::path(::testing::TempDir()) / "other.safetensors";
+  const auto tensor = torch::ones({2});
+  storage::write_safetensors(file, {view_of("x", tensor)});
+  EXPECT_NE(error_of([&] { Detector::load(file); }).find("not written as a detector"), std::string::npos);
+  std::filesystem::remove(file);
+}
+
+}  // namespace
+}  // namespace camber::detection

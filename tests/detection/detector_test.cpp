@@ -1,0 +1,247 @@
+#include "camber/detection/detector.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "detection/example_batch.h"
+#include "support/comparison.h"
+
+namespace camber::detection {
+namespace {
+
+using camber::testing::close;
+using camber::testing::error_of;
+using camber::testing::same_bits;
+using testing::example_batch;
+
+Detector in_evaluation(const DetectorOptions& options, std::uint64_t seed = 1) {
+  Detector detector(options, seed);
+  detector->eval();
+  return detector;
+}
+
+TEST(DetectorOptions, PresetsHoldTogether) {
+  EXPECT_NO_THROW(DetectorOptions::small().validate());
+  EXPECT_NO_THROW(DetectorOptions::reference().validate());
+  EXPECT_EQ(DetectorOptions::small().space.grid().keys(), 1024);
+  EXPECT_EQ(DetectorOptions::reference().space.grid().keys(), 16384);
+  EXPECT_NE(error_of([] { DetectorOptions::preset("large"); }).find("got \"large\""), std::string::npos);
+  auto options = DetectorOptions::small();
+  options.classes = {"car", "tram"};
+  EXPECT_NE(error_of([&] { options.validate(); }).find("\"tram\""), std::string::npos);
+}
+
+TEST(DetectorOptions, RulesMatchParametersOfTheModel) {
+  auto options = testing::tiny_options();
+  options.router.mode = nn::RouterMode::kLearned;
+  const Detector detector(options, 1);
+  const auto rules = parameter_rules(options);
+  EXPECT_EQ(rules.size(), 4U);
+  for (const auto& rule : rules) {
+    const auto names = detector->named_parameters().keys();
+    EXPECT_TRUE(std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return name.find(rule.pattern) != std::string::npos;
+    })) << rule.pattern;
+  }
+  EXPECT_TRUE(parameter_rules(DetectorOptions::small()).empty());
+}
+
+TEST(Detector, StartsAreFunctionsOfSeedAndName) {
+  auto options = testing::tiny_options();
+  const auto plain = in_evaluation(options), again = in_evaluation(options), other = in_evaluation(options, 2);
+  options.router.mode = nn::RouterMode::kLearned;
+  options.bias.segments = true;
+  const auto routed = in_evaluation(options);
+  const auto with = routed->named_parameters();
+  bool differs = false;
+  for (const auto& parameter : plain->named_parameters()) {
+    EXPECT_TRUE(same_bits(again->named_parameters()[parameter.key()], parameter.value())) << parameter.key();
+    EXPECT_TRUE(same_bits(with[parameter.key()], parameter.value())) << parameter.key();
+    differs |= !torch::equal(other->named_parameters()[parameter.key()], parameter.value());
+  }
+  EXPECT_TRUE(differs);
+  EXPECT_GT(with.size(), plain->named_parameters().size());
+}
+
+TEST(Detector, UntrainedRouterLeavesTheOutputAlone) {
+  auto options = testing::tiny_options();
+  const torch::NoGradGuard guard;
+  const auto batch = example_batch(options, 2, 3);
+  auto plain = in_evaluation(options);
+  const auto expected = plain->forward(batch);
+  for (const bool segments : {false, true}) {
+    options.router.mode = nn::RouterMode::kLearned;
+    options.bias.segments = segments;
+    auto routed = in_evaluation(options);
+    const auto output = routed->forward(batch);
+    EXPECT_TRUE(same_bits(output.class_logits, expected.class_logits));
+    EXPECT_TRUE(same_bits(output.codes, expected.codes));
+    EXPECT_EQ(output.trust.abs().max().item<double>(), 0);
+  }
+}
+
+TEST(Detector, AttendsToItsOwnPlaceFromTheStart) {
+  const auto options = DetectorOptions::small();
+  auto detector = in_evaluation(options);
+  const torch::NoGradGuard guard;
+  const auto batch = example_batch(options, 1, 6);
+  const auto [grid, cameras] = testing::first_layer_locality(*detector, batch);
+  EXPECT_GE(grid, 0.12);
+  EXPECT_GE(cameras, 0.10);
+}
+
+TEST(Detector, TruthDoesNotReachInference) {
+  const auto options = testing::tiny_options();
+  auto detector = in_evaluation(options);
+  const torch::NoGradGuard guard;
+  auto batch = example_batch(options, 2, 2);
+  const auto before = detector->forward(batch);
+  for (auto& targets : batch.targets) targets.boxes = targets.boxes + 3;
+  batch.quality.fill_(0.25);
+  const auto after = detector->forward(batch);
+  EXPECT_TRUE(same_bits(after.class_logits, before.class_logits));
+  EXPECT_TRUE(same_bits(after.codes, before.codes));
+  batch.targets.clear();
+  EXPECT_TRUE(same_bits(detector->forward(batch).codes, before.codes));
+}
+
+TEST(Detector, OrderOfCamerasDoesNotMatter) {
+  const auto options = testing::tiny_options();
+  auto detector = in_evaluation(options);
+  const torch::NoGradGuard guard;
+  auto batch = example_batch(options, 1, 5);
+  const auto before = detector->forward(batch);
+  const auto order = torch::tensor({3, 0, 4, 1, 2});
+  batch.pictures[0] = batch.pictures[0].index_select(1, order);
+  std::vector<geometry::Camera> rig;
+  for (std::int64_t i = 0; i < 5; ++i) rig.push_back(batch.scene.cameras[0][order[i].item<std::size_t>()]);
+  batch.scene.cameras[0] = rig;
+  const auto after = detector->forward(batch);
+  EXPECT_TRUE(close(after.codes, before.codes, 1e-4));
+  EXPECT_TRUE(close(after.class_logits, before.class_logits, 1e-4));
+}
+
+void expect_finite(Detector& detector, const DetectorBatch& batch) {
+  const torch::NoGradGuard guard;
+  const auto output = detector->forward(batch, {.statistics = true});
+  EXPECT_TRUE(output.class_logits.isfinite().all().item<bool>());
+  EXPECT_TRUE(output.codes.isfinite().all().item<bool>());
+  for (const auto& found : detector->decode(output, batch))
+    for (const auto& one : found) EXPECT_LE(one.score, 1);
+}
+
+TEST(Detector, AbsentSensorsAreOrdinary) {
+  for (const auto mode : {nn::RouterMode::kOff, nn::RouterMode::kLearned}) {
+    auto options = testing::tiny_options();
+    options.router.mode = mode;
+    options.bias.segments = mode != nn::RouterMode::kOff;
+    auto detector = in_evaluation(options);
+    auto batch = example_batch(options, 2, 6);
+    batch.points = batch.points.narrow(0, 0, 0);  // empty clouds
+    batch.point_offsets.zero_();
+    expect_finite(detector, batch);
+    batch.available.select(1, 0).fill_(false);  // LiDAR off
+    expect_finite(detector, batch);
+    batch.available.fill_(true);
+    batch.available.narrow(1, 1, 6).fill_(false);  // cameras off
+    expect_finite(detector, batch);
+    batch.available.fill_(false);  // both off
+    expect_finite(detector, batch);
+    for (const auto& found : detector->decode(detector->forward(batch), batch)) EXPECT_TRUE(found.empty());
+    for (const std::int64_t cameras : {0, 1, 4}) {
+      auto few = example_batch(options, 1, cameras);
+      expect_finite(detector, few);
+      few.available.select(1, 0).fill_(false);
+      expect_finite(detector, few);
+    }
+  }
+}
+
+TEST(Detector, TakesCamerasOfUnequalSizes) {
+  const auto options = testing::tiny_options();
+  auto detector = in_evaluation(options);
+  auto batch = example_batch(options, 1, 0);
+  batch.scene.cameras = {{}};
+  for (std::int64_t v = 0; v < 8; ++v) {
+    const std::int64_t width = v % 3 == 0 ? 160 : 80, height = v % 2 == 0 ? 48 : 32;
+    batch.scene.cameras[0].push_back(testing::camera_at(0.1, 0, 0.8 * static_cast<double>(v), width, height, 8));
+    batch.pictures.push_back(torch::rand({1, 1, 3, height, width}));
+  }
+  batch.available = torch::ones({1, 9}, torch::kBool);
+  batch.age = torch::full({1, 9}, 0.5);
+  batch.level = torch::zeros({1, 9});
+  batch.quality = torch::ones({1, 9});
+  expect_finite(detector, batch);
+}
+
+TEST(Detector, AnAbsentSensorsContentDoesNotMatter) {
+  const auto options = testing::tiny_options();
+  auto detector = in_evaluation(options);
+  const torch::NoGradGuard guard;
+  auto batch = example_batch(options, 2, 3);
+  batch.available[0][2] = false;
+  batch.available[1][0] = false;
+  const auto before = detector->forward(batch);
+  batch.pictures[0].select(0, 0).select(0, 1).fill_(0.9);
+  batch.points.narrow(0, 400, 400).select(1, 2).fill_(0.3);
+  EXPECT_TRUE(same_bits(detector->forward(batch).codes, before.codes));
+}
+
+TEST(Detector, DecodesTheBestFirstWithTrustAndAttention) {
+  auto options = testing::tiny_options();
+  options.router.mode = nn::RouterMode::kConstant;
+  options.head.max_detections = 50;
+  auto detector = in_evaluation(options);
+  const torch::NoGradGuard guard;
+  const auto batch = example_batch(options, 2, 3);
+  const auto found = detector->decode(detector->forward(batch, {.statistics = true}), batch);
+  ASSERT_EQ(found.size(), 2U);
+  ASSERT_FALSE(found[0].empty());
+  EXPECT_LE(found[0].size(), 50U);
+  for (std::size_t i = 1; i < found[0].size(); ++i) EXPECT_LE(found[0][i].score, found[0][i - 1].score);
+  EXPECT_EQ(found[0][0].trust, (std::vector<double>{1, 1}));
+  double mass = 0;
+  for (const double share : found[0][0].attention_mass) mass += share;
+  EXPECT_NEAR(mass, 1, 1e-5);
+  EXPECT_EQ(found[0][0].attention_mass.size(), 4U);
+}
+
+TEST(Detector, TestTimeControlsReplaceTrust) {
+  auto options = testing::tiny_options();
+  options.router.mode = nn::RouterMode::kCues;
+  auto detector = in_evaluation(options);
+  const torch::NoGradGuard guard;
+  for (auto& parameter : detector->named_parameters())
+    if (parameter.key().find("router.offset") != std::string::npos) parameter.value().fill_(0.5);
+  auto batch = example_batch(options, 1, 2);
+  batch.quality[0][0] = 0;
+  const auto trust = [&](TrustControl control) { return detector->forward(batch, {.trust = control}).trust; };
+  EXPECT_NEAR(trust(TrustControl::kModel)[0][0][0].item<double>(), std::tanh(0.5), 1e-6);
+  EXPECT_EQ(trust(TrustControl::kZero).abs().max().item<double>(), 0);
+  EXPECT_EQ(trust(TrustControl::kOracle)[0][3][0].item<double>(), -1);
+  EXPECT_EQ(trust(TrustControl::kOracle)[0][3][1].item<double>(), 1);
+}
+
+TEST(Detector, TakesFeaturesOfOtherEncoders) {
+  auto options = testing::tiny_options();
+  options.encoder.kind = EncoderKind::kFeatures;
+  options.encoder.bev_channels = 24;
+  options.encoder.camera_channels = 40;
+  options.head.shared_convolution = true;
+  Detector detector(options, 1);
+  detector->train();
+  auto batch = example_batch(options, 2, 3);
+  batch.points = {};
+  batch.pictures.clear();
+  batch.bev_features = torch::randn({2, 24, 32, 32});
+  batch.camera_features = {torch::randn({2, 3, 40, 6, 15})};
+  const auto losses = detector->losses(detector->forward(batch), batch);
+  losses.total.backward();
+  EXPECT_TRUE(losses.total.isfinite().item<bool>());
+  batch.camera_features = {torch::randn({2, 3, 39, 6, 15})};
+  EXPECT_NE(error_of([&] { detector->forward(batch); }).find("camera_features"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace camber::detection

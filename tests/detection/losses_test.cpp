@@ -1,0 +1,139 @@
+#include "detection/losses.h"
+
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "camber/detection/box_coding.h"
+#include "detection/example_batch.h"
+#include "support/comparison.h"
+
+namespace camber::detection {
+namespace {
+
+using camber::testing::close;
+using camber::testing::gradients_match;
+using testing::example_batch;
+
+torch::Tensor draw(at::IntArrayRef sizes, std::uint64_t seed) {
+  torch::manual_seed(seed);
+  return torch::randn(sizes, torch::kDouble).requires_grad_();
+}
+
+TEST(FocalLoss, IsTheFormulaAndItsGradient) {
+  auto logits = draw({3, 4}, 1);
+  const auto targets = torch::eye(4, torch::kDouble).narrow(0, 0, 3);
+  const auto loss = focal_loss(logits, targets, 0.25, 2);
+  const auto p = torch::sigmoid(logits);
+  const auto expected = -0.25 * targets * (1 - p).square() * p.log() - 0.75 * (1 - targets) * p.square() * (1 - p).log();
+  EXPECT_TRUE(close(loss, expected, 1e-12));
+  for (const double gamma : {2.0, 1.5})
+    EXPECT_TRUE(gradients_match([&] { return focal_loss(logits, targets, 0.25, gamma).sum(); }, {{"logits", logits}}));
+  const auto far = torch::tensor({-200.0, 200.0}, torch::kDouble);
+  EXPECT_TRUE(focal_loss(far, torch::tensor({1.0, 0.0}, torch::kDouble), 0.25, 2).isfinite().all().item<bool>());
+}
+
+struct Case {
+  DetectorOptions options = testing::tiny_options();
+  DetectorBatch batch = example_batch(options, 2, 2);
+  torch::Tensor logits = draw({2, 2, 6, 4}, 2), codes = draw({2, 2, 6, 10}, 3);
+
+  QueryTargets targets() const {
+    auto object = torch::full({2, 2, 6}, -1, torch::kLong);
+    object[0][0][1] = 2;
+    object[0][1][4] = 1;
+    object[1][0][5] = 0;
+    return {.object = object, .background = {}, .ignored = {}};
+  }
+};
+
+TEST(QueryLosses, SumFocalAndL1OverWhatQueriesStandFor) {
+  Case c;
+  const auto losses = query_losses(c.logits, c.codes, c.targets(), c.batch, c.options, 3, 2);
+  auto hot = torch::zeros({2, 6, 4}, torch::kDouble);
+  hot[0][1][c.batch.targets[0].labels[2].item<std::int64_t>()] = 1;
+  hot[1][4][c.batch.targets[1].labels[1].item<std::int64_t>()] = 1;
+  EXPECT_TRUE(close(losses.classes[0], 2.0 / 3 * focal_loss(c.logits[0], hot, 0.25, 2).sum(), 1e-9));
+  const auto truth = encode_boxes(c.batch.targets[0].boxes, BoxCode::kCamber)[0].to(torch::kDouble);
+  const auto weights = torch::tensor(c.options.loss.code_weights, torch::kDouble);
+  EXPECT_TRUE(close(losses.boxes[1], 0.25 / 2 * ((c.codes[1][0][5] - truth).abs() * weights).sum(), 1e-6));
+}
+
+TEST(QueryLosses, HaveTheGradientsOfTheirNumericJacobian) {
+  Case c;
+  auto targets = c.targets();
+  const auto total = [&] {
+    const auto losses = query_losses(c.logits, c.codes, targets, c.batch, c.options, 3, 2);
+    return losses.classes.sum() + losses.boxes.sum();
+  };
+  EXPECT_TRUE(gradients_match(total, {{"logits", c.logits}, {"codes", c.codes}}));
+  targets.background = torch::zeros({2, 6}, torch::kBool);
+  targets.background[0][1] = true;
+  targets.ignored = torch::zeros({2, 6}, torch::kBool);
+  targets.ignored[1][2] = true;
+  EXPECT_TRUE(gradients_match(total, {{"logits", c.logits}, {"codes", c.codes}}));
+}
+
+TEST(QueryLosses, PassOverUnknownVelocitiesAndIgnoredQueries) {
+  Case c;
+  c.batch.targets[0].boxes.select(1, 7).fill_(std::numeric_limits<float>::quiet_NaN());
+  auto targets = c.targets();
+  targets.ignored = torch::ones({2, 6}, torch::kBool);
+  const auto losses = query_losses(c.logits, c.codes, targets, c.batch, c.options, 3, 2);
+  EXPECT_EQ(losses.classes.abs().sum().item<double>(), 0);
+  ASSERT_TRUE(losses.boxes.isfinite().all().item<bool>());
+  losses.boxes.sum().backward();
+  EXPECT_EQ(c.codes.grad()[0][0][1][8].item<double>(), 0);
+  EXPECT_NE(c.codes.grad()[0][0][1][9].item<double>(), 0);
+}
+
+TEST(DenseLosses, MarkTheCellsOfCentresAndSkipWrongSensors) {
+  Case c;
+  const auto layout = c.batch.scene.layout();
+  DetectorOutput output;
+  output.grid_logits = draw({2, layout.maps[0].keys(), 4}, 5);
+  output.camera_logits = draw({2, layout.keys() - layout.maps[0].keys(), 4}, 6);
+  const auto sum = [&] {
+    const auto losses = dense_losses(output, c.batch, c.options);
+    return losses.grid + losses.cameras;
+  };
+  EXPECT_TRUE(gradients_match(sum, {{"grid", output.grid_logits}, {"cameras", output.camera_logits}}));
+  auto hot = torch::zeros({2, layout.maps[0].keys(), 4}, torch::kDouble);
+  for (std::int64_t b = 0; b < 2; ++b)
+    for (std::int64_t g = 0; g < c.batch.targets[static_cast<std::size_t>(b)].labels.size(0); ++g) {
+      const auto& targets = c.batch.targets[static_cast<std::size_t>(b)];
+      const auto cell = c.batch.scene.grid.cell_at(targets.boxes[g][0].item<double>(), targets.boxes[g][1].item<double>());
+      hot[b][cell->row * c.batch.scene.grid.columns() + cell->column][targets.labels[g].item<std::int64_t>()] = 1;
+    }
+  const auto grid = dense_losses(output, c.batch, c.options).grid;
+  EXPECT_TRUE(close(grid, 2.0 / 5 * focal_loss(output.grid_logits, hot, 0.25, 2).sum(), 1e-9));
+  c.batch.quality[0][0] = 0;        // the first frame's cloud is another place's
+  c.batch.available[1][0] = false;  // the second's LiDAR is off
+  EXPECT_EQ(dense_losses(output, c.batch, c.options).grid.item<double>(), 0);
+}
+
+TEST(DetectorLosses, AreNamedInAFixedOrderAndFiniteWithoutObjects) {
+  auto options = testing::tiny_options();
+  options.router.mode = nn::RouterMode::kSupervised;
+  options.bias.scale.l2_weight = 0.01;
+  Detector detector(options, 1);
+  detector->train();
+  auto batch = example_batch(options, 2, 2);
+  const auto losses = detector->losses(detector->forward(batch), batch);
+  std::vector<std::string> names;
+  for (const auto& [name, value] : losses.terms) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"class_0", "box_0", "class_1", "box_1", "denoising_class_0",
+                                             "denoising_box_0", "denoising_class_1", "denoising_box_1", "dense_grid",
+                                             "dense_camera", "router", "scale"}));
+  for (auto& targets : batch.targets)
+    targets = {targets.boxes.narrow(0, 0, 0), targets.labels.narrow(0, 0, 0), targets.trust.narrow(0, 0, 0)};
+  const auto empty = detector->losses(detector->forward(batch), batch);
+  EXPECT_TRUE(empty.total.isfinite().item<bool>());
+  empty.total.backward();
+  for (const auto& parameter : detector->named_parameters())
+    if (parameter.value().grad().defined())
+      EXPECT_TRUE(parameter.value().grad().isfinite().all().item<bool>()) << parameter.key();
+}
+
+}  // namespace
+}  // namespace camber::detection

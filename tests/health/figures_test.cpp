@@ -1,0 +1,124 @@
+// Figures against a dense computation in double, on attention rows that are written down in full.
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "camber/health/monitor.h"
+
+namespace camber::health {
+namespace {
+
+std::map<std::string, double> by_name(const Figures& figures) {
+  std::map<std::string, double> map;
+  for (const Figure& figure : figures) EXPECT_TRUE(map.emplace(figure.name, figure.value).second) << figure.name;
+  return map;
+}
+
+// Two heads, three queries, four keys in two segments of two; the last row of head 1 has no key left.
+struct DenseRows {
+  std::vector<std::vector<double>> scores = {{0, 1, 2, 3}, {5, 0, 0, 0}, {1, 1, 1, 1}, {12, 0, 0, 0}, {0, 0, 4, 0}, {}};
+  std::vector<float> entropy, largest, squares, left, mass;
+
+  DenseRows() {
+    for (const auto& row : scores) {
+      double total = 0;
+      for (const double score : row) total += std::exp(score);
+      double h = 0, top = 0, square = 0, first = 0;
+      for (std::size_t key = 0; key < row.size(); ++key) {
+        const double p = std::exp(row[key]) / total;
+        h -= p * std::log(p), top = std::max(top, p), square += p * p, first += key < 2 ? p : 0;
+      }
+      entropy.push_back(static_cast<float>(h)), largest.push_back(static_cast<float>(top));
+      squares.push_back(static_cast<float>(square)), left.push_back(static_cast<float>(row.size()));
+      mass.push_back(static_cast<float>(first)), mass.push_back(static_cast<float>(row.empty() ? 0 : 1 - first));
+    }
+  }
+
+  AttentionSample sample() const {
+    return {.name = "layer0",
+            .batch = 1,
+            .heads = 2,
+            .queries = 3,
+            .entropy = entropy,
+            .largest_weight = largest,
+            .sum_of_squares = squares,
+            .keys_left = left,
+            .segment_mass = mass,
+            .segments = {"lidar", "camera"}};
+  }
+};
+
+TEST(Figures, of_attention_are_means_over_rows_with_a_key) {
+  const DenseRows rows;
+  const auto figures = by_name(health_figures({.attention = {rows.sample()}}));
+  double entropy = 0, share = 0, keys = 0, top = 0, lidar = 0;
+  for (std::size_t row = 0; row < 5; ++row) {
+    entropy += rows.entropy[row] / 5., share += rows.entropy[row] / std::log(4.) / 5;
+    keys += std::exp(static_cast<double>(rows.entropy[row])) / 5, top += rows.largest[row] / 5.,
+        lidar += rows.mass[2 * row] / 5.;
+  }
+  EXPECT_NEAR(figures.at("attention/layer0/entropy"), entropy, 1e-6);
+  EXPECT_NEAR(figures.at("attention/layer0/entropy_share"), share, 1e-6);
+  EXPECT_NEAR(figures.at("attention/layer0/effective_keys"), keys, 1e-6);
+  EXPECT_NEAR(figures.at("attention/layer0/largest_weight"), top, 1e-6);
+  EXPECT_NEAR(figures.at("attention/layer0/mass/lidar"), lidar, 1e-6);
+  EXPECT_NEAR(figures.at("attention/layer0/mass/camera"), 1 - lidar, 1e-6);
+  // Rows 1 (.980), 3 (.99998) and 4 (.948) are over 0.9; only row 3 passes no gradient.
+  EXPECT_NEAR(figures.at("attention/layer0/saturated"), 3 / 5., 1e-12);
+  EXPECT_NEAR(figures.at("attention/layer0/nearly_saturated"), 3 / 5., 1e-12);
+  EXPECT_NEAR(figures.at("attention/layer0/dead"), 1 / 5., 1e-12);
+  EXPECT_FALSE(figures.contains("attention/layer0/change"));
+}
+
+TEST(Figures, of_heads_count_their_own_rows) {
+  const DenseRows rows;
+  const auto figures = by_name(health_figures({.attention = {rows.sample()}}));
+  EXPECT_NEAR(figures.at("attention/layer0/head0/saturated"), 1 / 3., 1e-12);
+  EXPECT_NEAR(figures.at("attention/layer0/head1/saturated"), 1, 1e-12);
+  EXPECT_NEAR(figures.at("attention/layer0/head1/largest_weight"), (rows.largest[3] + rows.largest[4]) / 2., 1e-6);
+  EXPECT_FALSE(
+      by_name(health_figures({.attention = {rows.sample()}}, false)).contains("attention/layer0/head0/saturated"));
+}
+
+TEST(Figures, refuse_rows_that_are_not_the_shape) {
+  const DenseRows rows;
+  AttentionSample sample = rows.sample();
+  sample.queries = 4;
+  EXPECT_THROW(health_figures({.attention = {sample}}), std::invalid_argument);
+}
+
+TEST(Figures, of_a_bias_are_its_moments_and_percentiles) {
+  const std::vector<float> values = {-2, 0, 1, 3, -4};  // |.|: 0 1 2 3 4
+  const auto figures = by_name(health_figures({.bias = {{.name = "lidar", .value = values}}}));
+  EXPECT_NEAR(figures.at("lean/lidar/mean"), 2, 1e-12);
+  EXPECT_NEAR(figures.at("lean/lidar/p05"), 0.2, 1e-6);
+  EXPECT_NEAR(figures.at("lean/lidar/p50"), 2, 1e-12);
+  EXPECT_NEAR(figures.at("lean/lidar/p95"), 3.8, 1e-6);
+  EXPECT_NEAR(figures.at("bias/lidar/mean"), -0.4, 1e-12);
+  EXPECT_NEAR(figures.at("bias/lidar/std"), std::sqrt(30 / 5. - 0.16), 1e-12);
+  EXPECT_EQ(figures.at("bias/lidar/min"), -4);
+  EXPECT_EQ(figures.at("bias/lidar/max"), 3);
+}
+
+TEST(Figures, of_scales_and_trust) {
+  const std::vector<float> weight = {0.5F, -0.5F, 1, 0};
+  const auto figures = by_name(health_figures(
+      {.scales = {{.name = "bias", .value = 2, .raw = 2, .min = 0, .max = 8, .num_steps = 10, .steps_at_bound = 4}},
+       .trust = {{.name = "camera", .weight = weight}}}));
+  EXPECT_EQ(figures.at("scale/bias/headroom"), 0.75);
+  EXPECT_EQ(figures.at("scale/bias/at_bound"), 0.4);
+  EXPECT_FALSE(figures.contains("scale/bias/gradient"));
+  EXPECT_EQ(figures.at("trust/camera/mean"), 0.25);
+  EXPECT_EQ(figures.at("trust/camera/mean_abs"), 0.5);
+}
+
+TEST(Monitor, samples_the_first_step_and_every_interval) {
+  const HealthMonitor monitor({.interval = 10}), none({.interval = 0});
+  EXPECT_TRUE(monitor.due(1) && monitor.due(10) && monitor.due(200));
+  EXPECT_FALSE(monitor.due(2) || monitor.due(15) || none.due(1) || none.due(10));
+}
+
+}  // namespace
+}  // namespace camber::health
