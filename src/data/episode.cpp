@@ -9,7 +9,7 @@
 namespace camber::data {
 namespace {
 
-[[noreturn]] void refuse(const std::string& sentence) {
+[[noreturn]] void refuse_episode(const std::string& sentence) {
   throw std::invalid_argument("[episode] " + sentence);
 }
 
@@ -18,8 +18,8 @@ std::vector<std::int64_t> indices_of(const ExampleSet& set, const std::vector<st
   for (const std::string& name : names) {
     const auto found = std::find(set.domain_names.begin(), set.domain_names.end(), name);
     if (found == set.domain_names.end())
-      refuse(std::string(field) + " must be domains of " + set.name + " (" +
-             config::join_names(set.domain_names, ", ") + "), got '" + name + "'");
+      refuse_episode(std::string(field) + " must be domains of " + set.name + " (" +
+                     config::join_names(set.domain_names, ", ") + "), got '" + name + "'");
     indices.push_back(std::distance(set.domain_names.begin(), found));
   }
   return indices;
@@ -29,22 +29,23 @@ std::vector<std::int64_t> indices_of(const ExampleSet& set, const std::vector<st
 
 void EpisodeOptions::validate() const {
   if (!cross_domain && !(support_domains.empty() && query_domains.empty()))
-    refuse("support_domains and query_domains must be empty unless cross_domain is true");
+    refuse_episode("support_domains and query_domains must be empty unless cross_domain is true");
   if (support_domains.empty() && !query_domains.empty())
-    refuse("support_domains must be given where query_domains are");
+    refuse_episode("support_domains must be given where query_domains are");
   for (const std::string& name : support_domains)
     if (std::find(query_domains.begin(), query_domains.end(), name) != query_domains.end())
-      refuse("support_domains and query_domains must have no domain in common, got '" + name + "' in both");
+      refuse_episode("support_domains and query_domains must have no domain in common, got '" + name + "' in both");
 }
 
 EpisodeSampler::EpisodeSampler(const ExampleSet& set, EpisodeOptions options)
     : set_(&set), options_(std::move(options)) {
   options_.validate();
   if (set.num_classes() < options_.n_way)
-    refuse("n_way must be at most the " + std::to_string(set.num_classes()) + " classes of " + set.name + ", got " +
-           std::to_string(options_.n_way));
+    refuse_episode("n_way must be at most the " + std::to_string(set.num_classes()) + " classes of " + set.name +
+                   ", got " + std::to_string(options_.n_way));
   if (options_.cross_domain && set.num_domains() < 2)
-    refuse("cross_domain needs at least two domains, but " + set.name + " has " + std::to_string(set.num_domains()));
+    refuse_episode("cross_domain needs at least two domains, but " + set.name + " has " +
+                   std::to_string(set.num_domains()));
   cells_.resize(static_cast<std::size_t>(set.num_classes() * set.num_domains()));
   for (std::int64_t i = 0; i < set.size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -58,7 +59,7 @@ EpisodeSampler::EpisodeSampler(const ExampleSet& set, EpisodeOptions options)
     std::copy_if(all_domains_.begin(), all_domains_.end(), std::back_inserter(query_domains_), [&](std::int64_t d) {
       return std::find(support_domains_.begin(), support_domains_.end(), d) == support_domains_.end();
     });
-    if (query_domains_.empty()) refuse("support_domains must leave a domain for the queries");
+    if (query_domains_.empty()) refuse_episode("support_domains must leave a domain for the queries");
   }
   if (!options_.cross_domain) {
     check_counts(all_domains_, options_.k_shot + options_.queries);
@@ -80,11 +81,11 @@ void EpisodeSampler::check_counts(const std::vector<std::int64_t>& domains, std:
       names.push_back(set_->domain_names[static_cast<std::size_t>(domain)]);
     }
     if (count < needed)
-      refuse("class '" + set_->class_names[static_cast<std::size_t>(c)] + "' of " + set_->name + " has " +
-             std::to_string(count) + " examples" +
-             (options_.cross_domain ? " in " + config::join_names(names, ", ") : std::string()) +
-             ", but an episode of " + std::to_string(options_.k_shot) + " shots and " +
-             std::to_string(options_.queries) + " queries needs " + std::to_string(needed));
+      refuse_episode("class '" + set_->class_names[static_cast<std::size_t>(c)] + "' of " + set_->name + " has " +
+                     std::to_string(count) + " examples" +
+                     (options_.cross_domain ? " in " + config::join_names(names, ", ") : std::string()) +
+                     ", but an episode of " + std::to_string(options_.k_shot) + " shots and " +
+                     std::to_string(options_.queries) + " queries needs " + std::to_string(needed));
   }
 }
 

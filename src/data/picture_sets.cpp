@@ -13,9 +13,9 @@
 namespace camber::data {
 namespace {
 
-constexpr std::int64_t kLargestPicture = std::int64_t{64} << 20;  // pixels
+constexpr std::int64_t kLargestPng = std::int64_t{64} << 20;  // pixels
 
-[[noreturn]] void fail(const std::string& sentence) {
+[[noreturn]] void refuse_pictures(const std::string& sentence) {
   throw std::runtime_error("[pictures] " + sentence);
 }
 
@@ -25,13 +25,13 @@ Picture decode_png(std::string_view bytes, const std::string& name) {
   const auto damaged = [&] {
     const std::string reason = image.message;
     png_image_free(&image);
-    fail(name + " is a damaged PNG file: " + reason);
+    refuse_pictures(name + " is a damaged PNG file: " + reason);
   };
   if (png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()) == 0) damaged();
   Picture picture{.width = image.width, .height = image.height};
-  if (picture.width * picture.height > kLargestPicture) {
+  if (picture.width * picture.height > kLargestPng) {
     png_image_free(&image);
-    fail(name + " must have at most 64 million pixels");
+    refuse_pictures(name + " must have at most 64 million pixels");
   }
   image.format = PNG_FORMAT_RGB;
   picture.pixels.resize(static_cast<std::size_t>(3 * picture.width * picture.height));
@@ -41,19 +41,19 @@ Picture decode_png(std::string_view bytes, const std::string& name) {
 }
 
 // Weights of one axis: result i is the sum of weights[k] * source[first + k].
-struct Taps {
+struct AxisWeights {
   std::int64_t first = 0;
   std::vector<float> weights{};
 };
 
-std::vector<Taps> triangle_taps(std::int64_t source, std::int64_t result) {
+std::vector<AxisWeights> triangle_taps(std::int64_t source, std::int64_t result) {
   const double step = static_cast<double>(source) / static_cast<double>(result), reach = std::max(1.0, step);
-  std::vector<Taps> all(static_cast<std::size_t>(result));
+  std::vector<AxisWeights> all(static_cast<std::size_t>(result));
   for (std::int64_t i = 0; i < result; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * step;
     const auto low = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::floor(centre - reach)));
     const auto high = std::min(source - 1, static_cast<std::int64_t>(std::floor(centre + reach)));
-    Taps& taps = all[static_cast<std::size_t>(i)];
+    AxisWeights& taps = all[static_cast<std::size_t>(i)];
     taps.first = low;
     double sum = 0;
     for (std::int64_t j = low; j <= high; ++j) {
@@ -67,8 +67,8 @@ std::vector<Taps> triangle_taps(std::int64_t source, std::int64_t result) {
 }
 
 // One plane, along x and then along y.
-void scale_plane(const std::vector<float>& plane, std::int64_t width, const std::vector<Taps>& columns,
-                 const std::vector<Taps>& rows, float* result) {
+void scale_plane(const std::vector<float>& plane, std::int64_t width, const std::vector<AxisWeights>& columns,
+                 const std::vector<AxisWeights>& rows, float* result) {
   const std::size_t height = plane.size() / static_cast<std::size_t>(width);
   std::vector<float> narrow(height * columns.size());
   for (std::size_t y = 0; y < height; ++y)
@@ -78,7 +78,7 @@ void scale_plane(const std::vector<float>& plane, std::int64_t width, const std:
       for (const float weight : columns[x].weights) sum += weight * *source++;
       narrow[y * columns.size() + x] = sum;
     }
-  for (const Taps& taps : rows)
+  for (const AxisWeights& taps : rows)
     for (std::size_t x = 0; x < columns.size(); ++x) {
       float sum = 0;
       for (std::size_t k = 0; k < taps.weights.size(); ++k)
@@ -87,7 +87,7 @@ void scale_plane(const std::vector<float>& plane, std::int64_t width, const std:
     }
 }
 
-std::vector<std::string> parts_of(const std::string& name) {
+std::vector<std::string> folders_of(const std::string& name) {
   std::vector<std::string> parts(1);
   for (const char letter : name) {
     if (letter == '/')
@@ -107,9 +107,9 @@ void add_picture(ExampleSet& set, const PictureSetOptions& options, const std::s
   const std::vector<std::int64_t> shape{options.colour ? 3 : 1, height, width};
   if (set.shape.empty()) set.shape = shape;
   if (set.shape != shape)
-    fail(where + " has " + std::to_string(width) + " x " + std::to_string(height) +
-         " pixels, but the pictures before it " + std::to_string(set.shape[2]) + " x " + std::to_string(set.shape[1]) +
-         ": give a size to scale all to");
+    refuse_pictures(where + " has " + std::to_string(width) + " x " + std::to_string(height) +
+                    " pixels, but the pictures before it " + std::to_string(set.shape[2]) + " x " +
+                    std::to_string(set.shape[1]) + ": give a size to scale all to");
   set.add(picture_planes(picture, options), class_name, domain_name, origin);
 }
 
@@ -119,13 +119,13 @@ ExampleSet read_labelled(const PictureSetOptions& options, std::size_t depth, co
   const Archive archive(options.path);
   ExampleSet set{.name = options.path.filename().string()};
   for (std::size_t i = 0; i < archive.names().size(); ++i) {
-    auto parts = parts_of(archive.names()[i]);
-    if (parts.size() < depth + 1) fail(archive.where(i) + " must lie in a folder of the form " + form);
+    auto parts = folders_of(archive.names()[i]);
+    if (parts.size() < depth + 1) refuse_pictures(archive.where(i) + " must lie in a folder of the form " + form);
     const std::vector<std::string> labels(parts.end() - static_cast<std::ptrdiff_t>(depth) - 1, parts.end() - 1);
     const auto [class_name, domain_name] = label(labels);
     add_picture(set, options, archive.read(i), archive.where(i), class_name, domain_name, archive.names()[i]);
   }
-  if (set.size() == 0) fail(options.path.string() + " must hold pictures as " + form + ", and holds none");
+  if (set.size() == 0) refuse_pictures(options.path.string() + " must hold pictures as " + form + ", and holds none");
   return set;
 }
 
@@ -134,7 +134,7 @@ void refuse_empty_folders(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(path)) return;
   for (const auto& folder : std::filesystem::recursive_directory_iterator(path))
     if (folder.is_directory() && std::filesystem::is_empty(folder.path()))
-      fail(folder.path().string() + " is an empty folder: a class must have pictures");
+      refuse_pictures(folder.path().string() + " is an empty folder: a class must have pictures");
 }
 
 std::vector<std::pair<std::string, std::string>> read_pairs(const std::string& text, char separator,
@@ -150,7 +150,7 @@ std::vector<std::pair<std::string, std::string>> read_pairs(const std::string& t
     if (line.empty()) continue;
     const std::size_t cut = line.find(separator);
     if (cut == std::string::npos || line.find(separator, cut + 1) != std::string::npos)
-      fail(where + ":" + std::to_string(line_number) + " must have two fields, got '" + line + "'");
+      refuse_pictures(where + ":" + std::to_string(line_number) + " must have two fields, got '" + line + "'");
     pairs.emplace_back(line.substr(0, cut), line.substr(cut + 1));
   }
   return pairs;
@@ -162,7 +162,7 @@ Picture decode_picture(std::string_view bytes, const std::string& name) {
   if (bytes.starts_with("\x89PNG")) return decode_png(bytes, name);
   if (bytes.starts_with("\xFF\xD8"))
     return decode_jpeg({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, name);
-  fail(name + " must be a PNG or JPEG picture, and is " + (bytes.empty() ? "an empty file" : "neither"));
+  refuse_pictures(name + " must be a PNG or JPEG picture, and is " + (bytes.empty() ? "an empty file" : "neither"));
 }
 
 std::vector<float> picture_planes(const Picture& picture, const PictureSetOptions& options) {
@@ -206,7 +206,7 @@ ExampleSet read_omniglot(const PictureSetOptions& options) {
 ExampleSet read_libfewshot(const PictureSetOptions& options, const std::string& split) {
   const auto list = options.path / (split + ".csv");
   auto lines = read_pairs(storage::read_file(list), ',', list.string());
-  if (lines.size() < 2) fail(list.string() + " must have a header and at least one line, and has not");
+  if (lines.size() < 2) refuse_pictures(list.string() + " must have a header and at least one line, and has not");
   ExampleSet set{.name = list.filename().string()};
   for (std::size_t i = 1; i < lines.size(); ++i) {
     const auto& [file, class_name] = lines[i];
@@ -224,7 +224,7 @@ FixedEpisodes read_omniglot_runs(const PictureSetOptions& options) {
   std::vector<std::pair<std::string, std::pair<std::string, std::string>>> answers;  // run, (question, its class)
   for (std::size_t i = 0; i < archive.names().size(); ++i) {
     const std::string& name = archive.names()[i];
-    const auto parts = parts_of(name);
+    const auto parts = folders_of(name);
     const std::string run = parts.size() < 2 ? "" : parts[parts.size() - (name.ends_with(".txt") ? 2 : 3)];
     if (name.ends_with("class_labels.txt")) {
       for (const auto& answer : read_pairs(archive.read(i), ' ', archive.where(i))) answers.emplace_back(run, answer);
@@ -236,7 +236,7 @@ FixedEpisodes read_omniglot_runs(const PictureSetOptions& options) {
   }
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> by_run;
   for (auto& [run, answer] : answers) by_run[run].push_back(answer);
-  if (by_run.empty()) fail(options.path.string() + " must hold runs with class_labels.txt, and holds none");
+  if (by_run.empty()) refuse_pictures(options.path.string() + " must hold runs with class_labels.txt, and holds none");
   for (const auto& [run, pairs] : by_run) {
     Episode episode{.k_shot = 1};
     std::map<std::string, std::int64_t> label;
@@ -248,8 +248,8 @@ FixedEpisodes read_omniglot_runs(const PictureSetOptions& options) {
       }
     for (const auto& [question, answer] : pairs) {
       if (!place.contains(question) || !label.contains(answer))
-        fail(options.path.string() + ": " + run + " names '" + question + "' and '" + answer +
-             "', which must both exist");
+        refuse_pictures(options.path.string() + ": " + run + " names '" + question + "' and '" + answer +
+                        "', which must both exist");
       episode.examples.push_back(place[question]);
       episode.labels.push_back(label[answer]);
     }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLetterFeatures = 16;
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> table_lines(const std::string& text) {
   std::vector<std::string> lines;
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
@@ -52,7 +52,7 @@ std::vector<std::int64_t> whole_numbers(const storage::SafetensorsFile& file, co
   return values;
 }
 
-std::string name_of(const std::vector<std::string>& names, std::int64_t label, const std::string& path) {
+std::string label_name(const std::vector<std::string>& names, std::int64_t label, const std::string& path) {
   if (names.empty()) return std::to_string(label);
   if (label < 0 || label >= static_cast<std::int64_t>(names.size()))
     throw std::runtime_error("[features] a label of " + path + " must be from 0 to " +
@@ -72,7 +72,7 @@ ExampleSet read_letter(const std::filesystem::path& path) {
   ExampleSet set{.name = path.filename().string(), .shape = {kLetterFeatures}};
   // The classes in the order of the alphabet, whatever the order of the lines.
   for (char letter = 'A'; letter <= 'Z'; ++letter) set.class_names.emplace_back(1, letter);
-  const auto lines = lines_of(storage::read_file(path));
+  const auto lines = table_lines(storage::read_file(path));
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (lines[i].empty()) continue;
     const auto values = letter_line(lines[i]);
@@ -97,7 +97,7 @@ ExampleSet read_features(const std::filesystem::path& path) {
                                                        : std::vector<std::int64_t>();
   const auto names = [&](const char* key) {
     const auto found = file.metadata().find(key);
-    return found == file.metadata().end() ? std::vector<std::string>() : lines_of(found->second);
+    return found == file.metadata().end() ? std::vector<std::string>() : table_lines(found->second);
   };
   const auto class_names = names("class_names"), domain_names = names("domain_names");
   ExampleSet set{.name = path.filename().string(), .shape = {width}};
@@ -106,8 +106,9 @@ ExampleSet read_features(const std::filesystem::path& path) {
     std::memcpy(row.data(), features.bytes.data() + static_cast<std::size_t>(i * width) * sizeof(float),
                 row.size() * sizeof(float));
     const std::string domain =
-        domains.empty() ? "all" : name_of(domain_names, domains[static_cast<std::size_t>(i)], path.string());
-    set.add(row, name_of(class_names, labels[static_cast<std::size_t>(i)], path.string()), domain, std::to_string(i));
+        domains.empty() ? "all" : label_name(domain_names, domains[static_cast<std::size_t>(i)], path.string());
+    set.add(row, label_name(class_names, labels[static_cast<std::size_t>(i)], path.string()), domain,
+            std::to_string(i));
   }
   return set;
 }

@@ -34,7 +34,7 @@ struct RowSum {
   double count = 0;
 };
 
-double dot(const std::vector<double>& a, const std::vector<double>& b) {
+double inner_product(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
   return sum;
@@ -115,7 +115,7 @@ double largest_eigenvalue(const std::vector<double>& rows, std::size_t width) {
       for (std::size_t i = 0; i < width; ++i) projection += rows[start + i] * direction[i];
       for (std::size_t i = 0; i < width; ++i) next[i] += projection * rows[start + i];
     }
-    const double length = std::sqrt(dot(next, next));
+    const double length = std::sqrt(inner_product(next, next));
     if (length == 0) return 0;
     for (std::size_t i = 0; i < width; ++i) direction[i] = next[i] / length;
     value = length / (static_cast<double>(rows.size()) / static_cast<double>(width));
@@ -158,7 +158,7 @@ Leak leak_index(const LabelledFeatures& features) {
     for (auto b = std::next(a); b != cells.end(); ++b) {
       if (a->first.second == b->first.second) continue;
       const bool one_class = a->first.first == b->first.first;
-      (one_class ? same : different) += dot(a->second.sum, b->second.sum);
+      (one_class ? same : different) += inner_product(a->second.sum, b->second.sum);
       (one_class ? same_pairs : different_pairs) += a->second.count * b->second.count;
     }
   const double nothing = std::numeric_limits<double>::quiet_NaN();

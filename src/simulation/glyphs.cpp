@@ -99,8 +99,8 @@ double coverage(double inside) {
 }
 
 // The look of a domain: strokes of half width `pen` from the distance field.
-std::vector<float> render(const std::vector<double>& field, std::int64_t size, double pen, std::string_view domain,
-                          random::Stream stream) {
+std::vector<float> render_style(const std::vector<double>& field, std::int64_t size, double pen,
+                                std::string_view domain, random::Stream stream) {
   const double direction = stream.uniform(0, std::numbers::pi), wavelength = stream.uniform(3.5, 6);
   const double kx = std::cos(direction) * 2 * std::numbers::pi / wavelength,
                ky = std::sin(direction) * 2 * std::numbers::pi / wavelength, phase = stream.uniform(0, 6.28);
@@ -154,7 +154,7 @@ std::vector<float> draw_glyph(const GlyphOptions& options, std::uint64_t seed, s
   auto of_hand = of_class.at(domain).at(static_cast<std::uint64_t>(hand));
   const auto strokes = drawn_by(character(of_class.at("strokes")), of_hand.at("hand"), options.wobble);
   const double pen = of_hand.uniform(0.03, 0.05) * static_cast<double>(options.size);
-  return render(distances(strokes, options.size), options.size, pen, domain, of_hand.at("look"));
+  return render_style(distances(strokes, options.size), options.size, pen, domain, of_hand.at("look"));
 }
 
 }  // namespace camber::simulation
