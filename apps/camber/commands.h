@@ -10,6 +10,7 @@ void register_bench(Command& program);
 void register_bench_detector(Command& bench);
 void register_eval(Command& program);
 void register_faults(Command& program);
+void register_fewshot(Command& program);
 void register_inspect(Command& program);
 void register_predict(Command& program);
 void register_report(Command& program);
