@@ -4,7 +4,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 export CAMBER_DATA ?= ../shared/data
 
-.PHONY: help setup build demo test prove bench lint format asan clean
+.PHONY: help setup build demo test prove bench bench-peers lint format asan clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,6 +27,9 @@ prove: build  ## every claim in full, figure against target
 
 bench: build  ## speed and memory against named peers, in one run
 	@scripts/bench
+
+bench-peers: build  ## the same beside FlexAttention, ONNX Runtime and OpenVINO (installed into .venv-peers)
+	@scripts/bench_peers
 
 lint: setup  ## formatting and static analysis
 	@scripts/lint

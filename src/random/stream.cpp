@@ -27,9 +27,13 @@ std::uint64_t hash(std::string_view name) {
 
 Stream::Stream(std::uint64_t seed, std::string_view name) : key_(mix(mix(0, seed), hash(name))) {}
 
-Stream Stream::at(std::uint64_t index) const { return Stream(mix(key_, index)); }
+Stream Stream::at(std::uint64_t index) const {
+  return Stream(mix(key_, index));
+}
 // The constant keeps the name "x" apart from any small index.
-Stream Stream::at(std::string_view name) const { return Stream(mix(key_ ^ 0xA5A5A5A5A5A5A5A5ull, hash(name))); }
+Stream Stream::at(std::string_view name) const {
+  return Stream(mix(key_ ^ 0xA5A5A5A5A5A5A5A5ull, hash(name)));
+}
 
 std::uint32_t Stream::bits32() {
   const std::uint32_t word = position_ & 3;
@@ -47,7 +51,9 @@ std::uint64_t Stream::bits64() {
   return low | (std::uint64_t{bits32()} << 32);
 }
 
-double Stream::uniform() { return static_cast<double>(bits64() >> 11) * 0x1.0p-53; }
+double Stream::uniform() {
+  return static_cast<double>(bits64() >> 11) * 0x1.0p-53;
+}
 
 double Stream::normal() {
   const double radius = std::sqrt(-2.0 * std::log1p(-uniform()));

@@ -5,12 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include "camber/random/noise_field.h"
+
 namespace camber::random {
 namespace {
 
 TEST(Philox, GivesThePublishedKnownAnswers) {
-  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}),
-            (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
             (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
@@ -63,6 +64,21 @@ TEST(AttentionDropout, FourKeysShareACounterAndTheShareDroppedIsTheProbability) 
   for (std::uint32_t key = 0; key < 100000; ++key)
     dropped += attention_dropout_word(4, 0, 0, 0, key) < dropout_threshold(0.1);
   EXPECT_NEAR(dropped / 1e5, 0.1, 0.005);
+}
+
+TEST(NoiseField, IsNormalAndAFunctionOfTheIndexAlone) {
+  const NoiseField noise(Stream(5, "pixels"));
+  double sum = 0, squares = 0, fourth = 0;
+  constexpr int kCount = 50000;
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    const double x = NoiseField::normal(noise.words(i)[1]);
+    sum += x, squares += x * x, fourth += x * x * x * x;
+  }
+  EXPECT_NEAR(sum / kCount, 0, 0.02);
+  EXPECT_NEAR(squares / kCount, 1, 0.02);
+  EXPECT_NEAR(fourth / kCount, 3, 0.15);
+  EXPECT_EQ(NoiseField(Stream(5, "pixels")).words(77), noise.words(77));
+  EXPECT_NE(NoiseField(Stream(6, "pixels")).words(77), noise.words(77));
 }
 
 }  // namespace

@@ -30,7 +30,8 @@
 /// Fields may be bool, integers, double, std::string, enums, structs with visit, and std::vector of any of these.
 namespace camber::config {
 
-/// The names of an enum's values, in the order in which help shows them. Specialise it for every enum that is an option.
+/// The names of an enum's values, in the order in which help shows them. Specialise it for every enum that is an
+/// option.
 template <class Enum>
 inline constexpr auto enum_names = nullptr;
 

@@ -1,0 +1,133 @@
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "apps/camber/commands.h"
+#include "camber/benchmarks/attention.h"
+#include "camber/config/numbers.h"
+#include "camber/console/progress.h"
+
+namespace camber::app {
+namespace {
+
+using benchmarks::AttentionBench;
+using benchmarks::AttentionBenchOptions;
+
+struct Arguments {
+  AttentionBenchOptions options{};
+  bool no_memory = false;
+  std::string memory_of{};
+};
+
+std::string written(const AttentionBench& bench, Format format) {
+  switch (format) {
+    case Format::kJson:
+      return to_json(bench);
+    case Format::kCsv:
+      return to_csv(bench);
+    case Format::kText:
+      break;
+  }
+  return to_text(bench);
+}
+
+// Runs this very program anew for one row and reads the megabytes that it prints.
+double memory_in_fresh_process(const AttentionBenchOptions& o, const std::string& name, const std::string& pass) {
+  const std::string command = fmt::format(
+      "'{}' bench attention --memory-of {}:{} --batch {} --heads {} --width {} --queries {} --keys {} --threads {} "
+      "--seed {}",
+      std::filesystem::read_symlink("/proc/self/exe").string(), name, pass, o.batch, o.heads, o.width, o.queries,
+      o.keys, o.threads, o.seed);
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("[bench attention] a fresh process cannot be started");
+  std::string answer;
+  for (int letter = std::fgetc(pipe); letter != EOF && letter != '\n'; letter = std::fgetc(pipe))
+    answer += static_cast<char>(letter);
+  const int status = pclose(pipe);
+  const auto megabytes = config::read_number(answer);
+  if (status != 0 || !megabytes)
+    throw std::runtime_error(fmt::format("[bench attention] the fresh process for {} {} failed", name, pass));
+  return *megabytes;
+}
+
+int print_memory(const Arguments& arguments) {
+  const std::string& row = arguments.memory_of;
+  const std::size_t colon = row.find(':');
+  if (colon == std::string::npos)
+    throw std::invalid_argument("[bench attention] --memory-of must be NAME:PASS, got '" + row + "'");
+  const double megabytes = benchmarks::measure_memory(arguments.options, row.substr(0, colon), row.substr(colon + 1));
+  print_answer(fmt::format("{:.3f}\n", megabytes));
+  return kSuccess;
+}
+
+int run_attention(const Arguments& arguments, const CommonOptions& common) {
+  std::unique_ptr<console::Progress> line;
+  std::int64_t seen = 0;
+  const auto tell = [&](std::int64_t done, std::int64_t total, const std::string& what) {
+    if (!line)
+      line = std::make_unique<console::Progress>(
+          console::ProgressOptions{.task = "bench", .unit = "runs", .total = total, .quiet = common.quiet});
+    line->note(what);
+    line->advance(done - seen);
+    seen = done;
+  };
+  const auto bench = benchmarks::bench_attention(arguments.options, memory_in_fresh_process, tell);
+  line.reset();
+  print_answer(written(bench, common.format));
+  return kSuccess;
+}
+
+// One sentence that says where it comes from.
+template <class Action>
+int with_title(const Action& action) {
+  try {
+    return action();
+  } catch (const std::invalid_argument& error) {
+    const std::string text = error.what();
+    throw std::invalid_argument(text.starts_with("[") ? text : "[bench attention] " + text);
+  }
+}
+
+void register_attention(Command& bench) {
+  auto arguments = std::make_shared<Arguments>();
+  AttentionBenchOptions& options = arguments->options;
+  Command& command =
+      bench.add({.name = "attention",
+                 .summary = "our attention and what one would otherwise call, in one run",
+                 .example = "camber bench attention --queries 50 --keys 5000 --repeats 1 --only windows,dense"});
+  command.option("--batch", options.batch, "batch size");
+  command.option("--heads", options.heads, "attention heads");
+  command.option("--width", options.width, "width of a head");
+  command.option("--queries", options.queries, "queries");
+  command.option("--keys", options.keys, "keys: 5000, 22384 or 56400");
+  command.option("--repeats", options.repeats, "runs of each row, in turns; the best counts");
+  command.option("--only", options.only, "only rows whose name contains one of these words");
+  command.option("--scaling", options.scaling, "also tables over keys, queries, batch and threads");
+  command.option("--no-memory", arguments->no_memory, "leave out the memory, which takes a process a row");
+  command.option("--memory-of", arguments->memory_of, "print the extra megabytes of one row, NAME:PASS, alone");
+  command.run(
+      [arguments](const CommonOptions& common) {
+        arguments->options.memory = !arguments->no_memory;
+        arguments->options.threads = common.threads;
+        arguments->options.seed = common.seed;
+        return with_title([&] {
+          return arguments->memory_of.empty() ? run_attention(*arguments, common) : print_memory(*arguments);
+        });
+      },
+      {Format::kText, Format::kJson, Format::kCsv});
+}
+
+}  // namespace
+
+void register_bench(Command& program) {
+  Command& bench =
+      program.add({.name = "bench",
+                   .summary = "speed and memory against what one would otherwise call",
+                   .example = "camber bench attention --queries 50 --keys 5000 --repeats 1 --only windows"});
+  register_attention(bench);
+}
+
+}  // namespace camber::app

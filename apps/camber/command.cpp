@@ -1,0 +1,193 @@
+#include "apps/camber/command.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "camber/config/names.h"
+#include "camber/config/numbers.h"
+
+namespace camber::app {
+namespace {
+
+std::vector<std::string> split_list(std::string_view text) {
+  std::vector<std::string> items(1);
+  for (const char letter : text) {
+    if (letter == ',')
+      items.emplace_back();
+    else if (letter != ' ')
+      items.back() += letter;
+  }
+  return items;
+}
+
+std::string join_numbers(const std::vector<double>& numbers) {
+  std::string text;
+  for (const double number : numbers) text += fmt::format("{}{:g}", text.empty() ? "" : ",", number);
+  return text;
+}
+
+}  // namespace
+
+Command::Command(CommandText text, std::string path) : text_(std::move(text)), path_(std::move(path)) {}
+
+Command& Command::add(const CommandText& text) {
+  const std::string path = path_.empty() ? text.name : path_ + " " + text.name;
+  return *commands_.emplace_back(std::make_unique<Command>(text, path));
+}
+
+void Command::refuse(std::string_view name, std::string_view allowed, std::string_view given) const {
+  throw std::invalid_argument(fmt::format("{}{} must be {}, got '{}'", title(), name, allowed, given));
+}
+
+void Command::option(const std::string& name, bool& value, const std::string& meaning) {
+  arguments_.push_back({.name = name, .meaning = meaning, .take = [&value](std::string_view) { value = true; }});
+}
+
+void Command::option(const std::string& name, std::int64_t& value, const std::string& meaning, Presence presence) {
+  arguments_.push_back({.name = name,
+                        .placeholder = "N",
+                        .standard = std::to_string(value),
+                        .meaning = meaning,
+                        .presence = presence,
+                        .take = [this, name, &value](std::string_view text) {
+                          const auto number = config::read_integer(text);
+                          if (!number) refuse(name, "a whole number", text);
+                          value = *number;
+                        }});
+}
+
+void Command::option(const std::string& name, std::uint64_t& value, const std::string& meaning, Presence presence) {
+  arguments_.push_back({.name = name,
+                        .placeholder = "N",
+                        .standard = std::to_string(value),
+                        .meaning = meaning,
+                        .presence = presence,
+                        .take = [this, name, &value](std::string_view text) {
+                          const auto number = config::read_unsigned(text);
+                          if (!number) refuse(name, "a whole number of at least 0", text);
+                          value = *number;
+                        }});
+}
+
+void Command::option(const std::string& name, double& value, const std::string& meaning, Presence presence) {
+  arguments_.push_back({.name = name,
+                        .placeholder = "X",
+                        .standard = fmt::format("{:g}", value),
+                        .meaning = meaning,
+                        .presence = presence,
+                        .take = [this, name, &value](std::string_view text) {
+                          const auto number = config::read_number(text);
+                          if (!number) refuse(name, "a number", text);
+                          value = *number;
+                        }});
+}
+
+void Command::option(const std::string& name, std::optional<double>& value, const std::string& meaning) {
+  arguments_.push_back({.name = name,
+                        .placeholder = "X",
+                        .standard = value ? fmt::format("{:g}", *value) : "none",
+                        .meaning = meaning,
+                        .take = [this, name, &value](std::string_view text) {
+                          value = config::read_number(text);
+                          if (!value && text != "none") refuse(name, "a number or none", text);
+                        }});
+}
+
+void Command::option(const std::string& name, std::string& value, const std::string& meaning, Presence presence) {
+  arguments_.push_back({.name = name,
+                        .placeholder = "TEXT",
+                        .standard = value,
+                        .meaning = meaning,
+                        .presence = presence,
+                        .take = [&value](std::string_view text) { value = text; }});
+}
+
+void Command::option(const std::string& name, std::vector<double>& value, const std::string& meaning,
+                     Presence presence) {
+  arguments_.push_back({.name = name,
+                        .placeholder = "X,X,...",
+                        .standard = join_numbers(value),
+                        .meaning = meaning,
+                        .presence = presence,
+                        .list = true,
+                        .take = [this, name, &value](std::string_view text) {
+                          value.clear();
+                          for (const std::string& item : split_list(text)) {
+                            const auto number = config::read_number(item);
+                            if (!number) refuse(name, "a comma-separated list of numbers", text);
+                            value.push_back(*number);
+                          }
+                        }});
+}
+
+void Command::option(const std::string& name, std::vector<std::string>& value, const std::string& meaning,
+                     Presence presence) {
+  arguments_.push_back({.name = name,
+                        .placeholder = "WORD,...",
+                        .standard = fmt::format("{}", fmt::join(value, ",")),
+                        .meaning = meaning,
+                        .presence = presence,
+                        .take = [this, name, &value](std::string_view text) {
+                          value = split_list(text);
+                          if (std::find(value.begin(), value.end(), "") != value.end())
+                            refuse(name, "a comma-separated list of words", text);
+                        }});
+}
+
+void Command::choice(const std::string& name, const std::vector<std::string>& words, std::size_t standard,
+                     std::function<void(std::size_t)> choose, const std::string& meaning) {
+  arguments_.push_back({.name = name,
+                        .placeholder = fmt::format("{}", fmt::join(words, "|")),
+                        .standard = words.at(standard),
+                        .meaning = meaning,
+                        .take = [this, name, words, choose = std::move(choose)](std::string_view text) {
+                          const auto found = std::find(words.begin(), words.end(), text);
+                          if (found == words.end())
+                            throw std::invalid_argument(fmt::format("{}{} must be {}, got '{}'; the nearest is {}",
+                                                                    title(), name, config::join_names(words), text,
+                                                                    config::nearest_name(text, words)));
+                          choose(static_cast<std::size_t>(found - words.begin()));
+                        }});
+}
+
+void Command::run(Run function, const std::vector<Format>& formats) {
+  const std::size_t own_arguments = arguments_.size();
+  std::vector<std::string> words;
+  words.reserve(formats.size());
+  for (const Format format : formats)
+    words.emplace_back(format == Format::kText ? "text" : format == Format::kJson ? "json" : "csv");
+  choice(
+      "--format", words, 0, [this, formats](std::size_t index) { common_.format = formats[index]; },
+      "form of the answer on standard output");
+  option("--threads", common_.threads, "worker threads; 0: as many as the machine has");
+  option("--seed", common_.seed, "seed of all random streams");
+  option("--quiet", common_.quiet, "no progress line and no notes on standard error");
+  for (std::size_t i = own_arguments; i < arguments_.size(); ++i) arguments_[i].shared = true;
+  run_ = std::move(function);
+}
+
+void Command::refuse_unknown(const std::string& given) const {
+  const bool is_option = given.starts_with("-");
+  std::vector<std::string> known;
+  if (is_option) {
+    for (const Argument& argument : arguments_) known.push_back(argument.name);
+    known.emplace_back("--help");
+    if (path_.empty()) known.emplace_back("--version");
+    if (configuration_.describe)
+      for (const config::OptionRow& row : config::option_rows(configuration_.describe()))
+        known.push_back("--" + row.path);
+  } else {
+    for (const auto& command : commands_) known.push_back(command->text_.name);
+  }
+  if (known.empty())
+    throw std::invalid_argument(fmt::format("{}takes options alone, got the argument '{}'", title(), given));
+  std::string sentence = fmt::format("{}unknown {} '{}'; the nearest is {}", title(),
+                                     is_option ? "option" : "sub-command", given, config::nearest_name(given, known));
+  if (!is_option) sentence += "; known are " + config::join_names(known, " and ");
+  throw std::invalid_argument(sentence);
+}
+
+}  // namespace camber::app

@@ -1,0 +1,66 @@
+#include <memory>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "apps/camber/commands.h"
+#include "camber/console/progress.h"
+#include "camber/data/fault_copy.h"
+
+namespace camber::app {
+namespace {
+
+struct FaultsArguments {
+  std::string data{}, version = "v1.0-simulated", split{}, faults{}, out{};
+  bool list = false;
+};
+
+int run_faults(const FaultsArguments& arguments, const CommonOptions& common) {
+  if (arguments.list) {
+    print_answer(data::fault_table_markdown());
+    return kSuccess;
+  }
+  for (const auto& [name, value] :
+       {std::pair{"--data", &arguments.data}, {"--faults", &arguments.faults}, {"--out", &arguments.out}})
+    if (value->empty()) throw std::invalid_argument(fmt::format("[faults] {} is required (or --list)", name));
+  const std::vector<data::Fault> faults = data::parse_faults(arguments.faults);
+  const auto threads = static_cast<int>(common.threads);
+  const data::Dataset dataset(arguments.data, arguments.version, threads);
+  const data::Split split =
+      arguments.split.empty() ? data::whole_data_set(dataset) : data::find_split(dataset, arguments.split);
+  console::Progress progress({.task = "faults",
+                              .unit = "frames",
+                              .total = static_cast<std::int64_t>(dataset.tables().sample.size()),
+                              .quiet = common.quiet});
+  const data::FaultCopySummary summary =
+      data::write_faulted_copy(dataset, split, faults, common.seed, threads, arguments.out,
+                               [&progress](std::int64_t frames) { progress.advance(frames); });
+  progress.finish();
+  if (common.format == Format::kJson)
+    print_answer(fmt::format("{{\"frames\": {}, \"changed_files\": {}, \"linked_files\": {}, \"bytes\": {}}}\n",
+                             summary.samples, summary.changed_files, summary.linked_files, summary.bytes));
+  else
+    print_answer(fmt::format("{} frames met {}: {} files changed ({:.1f} MB), {} linked, in {}\n", summary.samples,
+                             arguments.faults, summary.changed_files, static_cast<double>(summary.bytes) / 1e6,
+                             summary.linked_files, arguments.out));
+  return kSuccess;
+}
+
+}  // namespace
+
+void register_faults(Command& program) {
+  auto arguments = std::make_shared<FaultsArguments>();
+  Command& command = program.add({.name = "faults",
+                                  .summary = "write a copy of a data set in which sensors failed",
+                                  .example = "camber faults --list"});
+  command.option("--data", arguments->data, "the data set's folder");
+  command.option("--version", arguments->version, "folder of its tables");
+  command.option("--split", arguments->split, "only these scenes fail; all by default");
+  command.option("--faults", arguments->faults,
+                 "list such as frozen:4:other_scene:lying,beams:3; severities 1 to 5, 3 by default");
+  command.option("--out", arguments->out, "folder to write");
+  command.option("--list", arguments->list, "print every fault with its parameters and stated quality");
+  command.run([arguments](const CommonOptions& common) { return run_faults(*arguments, common); });
+}
+
+}  // namespace camber::app

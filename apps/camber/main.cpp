@@ -1,0 +1,38 @@
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string_view>
+
+#include "apps/camber/commands.h"
+
+namespace {
+
+// LibTorch appends to its sentences where they were raised.
+void say(const std::exception& error) {
+  const std::string_view text = error.what();
+  const std::string_view sentence = text.substr(0, text.find("\nException raised from"));
+  std::fprintf(stderr, "camber: %.*s\n", static_cast<int>(sentence.size()), sentence.data());
+}
+
+}  // namespace
+
+int main(int argument_count, char** arguments) {
+  using namespace camber::app;
+  try {
+    Program program("A bounded, learnable lean for the queries of a transformer.", CAMBER_VERSION);
+    register_analyze(program.root());
+    register_bench(program.root());
+    register_faults(program.root());
+    register_inspect(program.root());
+    register_simulate(program.root());
+    register_verify(program.root());
+    register_metrics(program.root());
+    return program.run(argument_count, arguments);
+  } catch (const std::invalid_argument& error) {
+    say(error);
+    return kUsage;
+  } catch (const std::exception& error) {
+    say(error);
+    return kFailure;
+  }
+}

@@ -1,0 +1,28 @@
+"""What nuscenes-devkit does for the same job, as its own command line does it without drawing.
+
+    python devkit_run.py metrics FOLDER OUT      load tables and results, evaluate, write the summary
+    python devkit_run.py tables FOLDER           load the tables
+"""
+import json
+import sys
+
+from nuscenes import NuScenes
+
+
+def main():
+    job, folder = sys.argv[1:3]
+    nusc = NuScenes(version='v1.0-trainval', dataroot=folder, verbose=False)
+    if job == 'tables':
+        print(json.dumps({'samples': len(nusc.sample), 'sample_data': len(nusc.sample_data),
+                          'annotations': len(nusc.sample_annotation)}))
+        return
+    from nuscenes.eval.common.config import config_factory
+    from nuscenes.eval.detection.evaluate import DetectionEval
+    evaluation = DetectionEval(nusc, config=config_factory('detection_cvpr_2019'),
+                               result_path=folder + '/results.json', eval_set='val', output_dir=sys.argv[3],
+                               verbose=False)
+    evaluation.main(render_curves=False)
+
+
+if __name__ == '__main__':
+    main()

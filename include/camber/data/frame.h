@@ -1,0 +1,80 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "camber/config/field.h"
+#include "camber/data/dataset.h"
+#include "camber/data/picture.h"
+#include "camber/data/points.h"
+#include "camber/geometry/box.h"
+#include "camber/geometry/camera.h"
+
+namespace camber::data {
+
+/// How a key frame is loaded for a detector. No camera count, channel name or picture size is fixed: an empty list of
+/// channels means all that the sensor table has, in its order.
+struct FrameOptions {
+  std::vector<std::string> lidars{};   ///< merged into the frame of the data set's reference channel
+  std::vector<std::string> cameras{};  ///< their order is the order of the keys
+  std::int64_t picture_width = 800, picture_height = 320;
+  std::int64_t feature_stride = 16;  ///< pixels a feature cell
+  bool load_points = true, load_pictures = true;
+  SweepOptions sweeps{};
+  PointRange range{};
+
+  template <class Visitor>
+  void visit(Visitor& visitor) {
+    visitor("lidars", lidars, "LiDAR channels, merged; empty: all");
+    visitor("cameras", cameras, "camera channels in the order of the keys; empty: all");
+    visitor("picture_width", picture_width, "width of the network's picture", config::Range{.min = 1});
+    visitor("picture_height", picture_height, "height of the network's picture", config::Range{.min = 1});
+    visitor("feature_stride", feature_stride, "pixels a feature cell", config::Range{.min = 1});
+    visitor("load_points", load_points, "read the LiDAR files");
+    visitor("load_pictures", load_pictures, "read the cameras' files");
+    visitor("sweeps", sweeps, "earlier LiDAR sweeps");
+    visitor("range", range, "points outside of it are dropped");
+  }
+  void validate() const;
+};
+
+/// One camera at a key frame: how points fall onto the network's picture, and the picture.
+struct CameraView {
+  geometry::Camera camera{};
+  geometry::PictureTransform transform{};  ///< from the camera's own picture to the network's
+  Index sample_data = kNone;
+  std::int64_t timestamp = 0;
+  bool available = false;  ///< false: it delivered nothing at this key frame, and sees no point
+  Picture picture{};       ///< empty when not available or not loaded
+};
+
+/// An annotated object in the frame of the LiDAR at the key frame.
+struct FrameObject {
+  Index annotation = kNone;
+  std::string_view category{};
+  geometry::Box box{};
+  geometry::Vector3 velocity{};  ///< m/s in the same frame; NaN where the tables do not tell
+  std::int32_t lidar_points = 0, radar_points = 0;
+  std::optional<double> visible_share{};  ///< middle of the visibility's range
+};
+
+/// A key frame: points, pictures and true objects in the frame of the reference sensor.
+struct Frame {
+  Index sample = kNone;
+  std::int64_t timestamp = 0;  ///< of the reference sensor, microseconds
+  SensorPose reference{};      ///< reference sensor -> ego -> global
+  bool lidar_available = false;
+  std::vector<LidarPoint> points{};
+  std::vector<CameraView> cameras{};
+  std::vector<FrameObject> objects{};
+};
+
+/// Loads one key frame. Sensors that the tables do not list for it are not available; a file that they list and that
+/// is missing or damaged is refused with its path. Without any LiDAR, the frame is that of the reference camera's ego.
+///
+///   const Frame frame = load_frame(dataset, sample, {.picture_width = 800, .picture_height = 320});
+Frame load_frame(const Dataset& dataset, Index sample, const FrameOptions& options = {});
+
+}  // namespace camber::data

@@ -1,0 +1,82 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "camber/data/augmentation.h"
+#include "camber/data/cues.h"
+#include "camber/data/delivery.h"
+
+namespace camber::data {
+
+struct LoaderOptions {
+  FrameOptions frame{};
+  FaultOptions faults{};
+  std::vector<std::string> fixed_faults{};
+  AugmentationOptions augmentation{};
+  std::int64_t batch_size = 4;
+  bool shuffle = true;
+  std::int64_t epochs = 0;
+  std::int64_t batches_ahead = 4;
+  bool cues = true;
+
+  template <class Visitor>
+  void visit(Visitor& visitor) {
+    visitor("frame", frame, "what is loaded of a key frame");
+    visitor("faults", faults, "faults drawn for each sample");
+    visitor("fixed_faults", fixed_faults, "faults of every sample, such as frozen:4; none are drawn then");
+    visitor("augmentation", augmentation, "how frames are varied");
+    visitor("batch_size", batch_size, "samples a batch", config::Range{.min = 1, .max = 4096});
+    visitor("shuffle", shuffle, "a new order every epoch");
+    visitor("epochs", epochs, "passes over the samples; 0: without end", config::Range{.min = 0});
+    visitor("batches_ahead", batches_ahead, "batches prepared before they are asked for",
+            config::Range{.min = 1, .max = 64});
+    visitor("cues", cues, "compute the cues of each sensor");
+  }
+  void validate() const;
+};
+
+/// One sample, ready for a detector.
+struct LoadedSample {
+  Delivery delivery{};
+  std::vector<SensorCues> cues{};    ///< in the order of delivery.sensors; empty when not asked for
+  std::vector<TrustLabel> labels{};  ///< in the order of delivery.frame.objects
+  Augmentation augmentation{};       ///< what was done to delivery.frame
+};
+
+struct Batch {
+  std::int64_t step = 0;
+  std::vector<LoadedSample> samples{};
+};
+
+/// Prepares batches in parallel, ahead of whoever takes them.
+///
+/// Sample i of step s has position p = s * batch_size + i: it is element p mod N of the order of epoch p / N, and its
+/// faults and augmentation come from the named streams "data.faults" and "data.augmentation" at p. A batch is a
+/// function of (data set, options, seed, step) alone: resuming at a step gives the batches of an unbroken run, bit for
+/// bit, whatever the number of threads. Fixed faults draw from the stream "faults" and the sample, as `camber faults`
+/// does.
+///
+///   Loader loader(dataset, split.samples, options, seed, threads, step);
+///   while (auto batch = loader.next()) train_on(*batch);
+class Loader {
+ public:
+  Loader(const Dataset& dataset, std::vector<Index> samples, LoaderOptions options, std::uint64_t seed, int threads = 0,
+         std::int64_t first_step = 0);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  /// The batch of the next step; nothing after the last epoch. Throws what went wrong with one of its samples.
+  std::optional<Batch> next();
+  /// The step whose batch next() gives.
+  std::int64_t step() const;
+
+ private:
+  class Work;
+  std::unique_ptr<Work> work_;
+};
+
+}  // namespace camber::data

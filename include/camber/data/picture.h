@@ -1,0 +1,63 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "camber/config/field.h"
+#include "camber/geometry/camera.h"
+
+namespace camber::data {
+
+/// A picture of bytes, red, green and blue of a pixel side by side, rows without a gap.
+struct Picture {
+  std::int64_t width = 0, height = 0;
+  std::vector<std::uint8_t> pixels{};  ///< [height, width, 3]
+
+  const std::uint8_t* row(std::int64_t y) const { return pixels.data() + 3 * width * y; }
+  std::uint8_t* row(std::int64_t y) { return pixels.data() + 3 * width * y; }
+};
+
+struct PictureSize {
+  std::int64_t width = 0, height = 0;
+  bool operator==(const PictureSize&) const = default;
+};
+
+/// The size that a JPEG's header states, without decoding it. `name` stands in the sentence when the bytes are none.
+PictureSize jpeg_size(std::span<const std::uint8_t> bytes, const std::string& name);
+
+/// Decodes a JPEG, at the smallest of the decoder's scales (n/8) that is at least `scale`: half the size costs a third
+/// of the time. Bytes that are no JPEG, damaged or cut off, and pictures above 64 megapixels are refused.
+Picture decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& name, double scale = 1);
+
+/// The part of the decoded picture that the network sees: a pixel of the result whose centre is (u', v') takes its
+/// colour at (u, v) = (u' + crop) / resize of the camera's own picture, mirrored first when `flip` is set, through a
+/// bicubic filter as wide as the shrinking asks for. Where the camera's picture ends, the result is black.
+/// `source` is the camera's own size, of which `decoded` may be a smaller version.
+Picture transform_picture(const Picture& decoded, PictureSize source, const geometry::PictureTransform& transform);
+
+/// Reads the file, decodes it as small as the transform allows and transforms it. A picture whose size is not `source`
+/// is refused: its calibration would not fit.
+Picture load_picture(const std::filesystem::path& path, PictureSize source,
+                     const geometry::PictureTransform& transform);
+
+/// What a picture becomes before it enters a network: value = (byte - mean) / deviation, colour by colour.
+struct PictureNormalization {
+  std::vector<double> mean{103.530, 116.280, 123.675};
+  std::vector<double> deviation{57.375, 57.120, 58.395};
+  bool blue_first = true;  ///< the order of the planes, and of the numbers above: blue, green, red
+
+  template <class Visitor>
+  void visit(Visitor& visitor) {
+    visitor("mean", mean, "subtracted from each colour");
+    visitor("deviation", deviation, "divides each colour");
+    visitor("blue_first", blue_first, "planes in the order blue, green, red");
+  }
+  void validate() const;
+};
+
+/// Writes the planes one after the other: [3, height, width].
+void normalize_picture(const Picture& picture, const PictureNormalization& normalization, float* planes);
+
+}  // namespace camber::data

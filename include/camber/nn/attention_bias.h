@@ -1,0 +1,67 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include <torch/nn/cloneable.h>
+#include <torch/nn/pimpl.h>
+#include <torch/types.h>
+
+#include "camber/nn/attention_bias_options.h"
+#include "camber/nn/bounded_scale.h"
+#include "camber/nn/query_placement.h"
+#include "camber/ops/structured_bias.h"
+
+namespace camber::nn {
+
+/// Windows with their profile g(d), made once and shared by all layers and heads.
+struct BiasWindows {
+  ops::WindowIndex index;
+  torch::Tensor profile;  // float [nnz]
+};
+
+/// Turns trust into a structured bias on the cross-attention's scores:
+///
+///   windows:  value = g(d) * clip(w * scale, +-c)   on the cells round the query, in the grid for w_lidar and in every
+///                                                   camera that sees the point for w_camera; no entry elsewhere
+///   segments: value = clip(w * segment_scale)       on all keys of the grid and of each camera
+///
+/// trust is [B, Q, X] with X = 2 (LiDAR, cameras), or 1 + V with per_camera. Values are ordinary differentiable
+/// functions of trust and scale on nnz numbers; the attention kernel knows nothing of either.
+///
+///   AttentionBias bias(AttentionBiasOptions{.bev_window = 5, .camera_window = 15});
+///   auto windows = bias->windows(place_queries(points, scene), scene);
+///   ops::StructuredBias lean = bias->forward(trust, windows, scene, /*layer=*/0);
+class AttentionBiasImpl : public torch::nn::Cloneable<AttentionBiasImpl> {
+ public:
+  explicit AttentionBiasImpl(AttentionBiasOptions options = {});
+  void reset() override;
+
+  /// The windows of placed queries. With object sizing, `boxes` [B, Q, 7] gives the sizes; without boxes (a first layer
+  /// that has no prediction yet) they are the fixed ones.
+  BiasWindows windows(const QueryPlacement& placement, const SensorScene& scene,
+                      const std::optional<torch::Tensor>& boxes = std::nullopt) const;
+
+  ops::StructuredBias forward(const torch::Tensor& trust, const BiasWindows& windows, const SensorScene& scene,
+                              std::int64_t layer);
+
+  /// clip(w * scale, +-c) per map, [Hb, B*Q, M]: the effective lean without the profile.
+  torch::Tensor strength(const torch::Tensor& trust, std::int64_t num_maps, std::int64_t layer);
+
+  /// Takes the clip of options.clip_schedule for this epoch; the scales take their own bounds.
+  void apply_schedule(std::int64_t epoch, std::int64_t step);
+  /// The clip in force: the option, the schedule's, or the scale's max.
+  double clip() const;
+  /// The penalties of both scales, to add to the loss.
+  torch::Tensor penalty();
+
+  AttentionBiasOptions options;
+  BoundedScale scale{nullptr};
+  BoundedScale segment_scale{nullptr};
+
+ private:
+  std::optional<double> scheduled_clip_;
+};
+
+TORCH_MODULE(AttentionBias);
+
+}  // namespace camber::nn

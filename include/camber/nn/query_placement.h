@@ -1,0 +1,45 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <torch/types.h>
+
+#include "camber/geometry/key_layout.h"
+#include "camber/nn/attention_bias_options.h"
+#include "camber/ops/windows.h"
+
+namespace camber::nn {
+
+/// What a batch looks with: one grid, and for every batch element its cameras (the same maps, their own calibration).
+/// Maps are numbered as key segments: 0 is the grid, 1 + i camera i.
+struct SensorScene {
+  geometry::BevGrid grid = geometry::BevGrid::reference();
+  std::vector<std::vector<geometry::Camera>> cameras{};  // [B][V]
+
+  geometry::KeyLayout layout() const;
+  std::int64_t num_maps() const { return 1 + (cameras.empty() ? 0 : static_cast<std::int64_t>(cameras[0].size())); }
+  /// Refuses elements whose cameras differ in number or in the size of their maps.
+  void validate(std::int64_t batch) const;
+};
+
+/// Where queries fall on the maps.
+struct QueryPlacement {
+  torch::Tensor cell;  // int64 [B, Q, M, 2]: (column, row), -1 where the map does not hold the point
+  torch::Tensor seen;  // bool [B, Q, M]
+};
+
+/// Projects points [B, Q, 3] (metres, LiDAR frame) onto the grid and into every camera that sees them. Maps that
+/// `available` [B, M] calls absent hold no point. No gradient flows through cell indices.
+QueryPlacement place_queries(const torch::Tensor& points, const SensorScene& scene,
+                             const std::optional<torch::Tensor>& available = std::nullopt);
+
+/// The sizes of windows, int32 [B, Q, M]: fixed, or the smallest odd number that covers the diagonal of the projected
+/// box [B, Q, 7] = (cx, cy, cz, length, width, height, yaw), within 3 .. 31.
+torch::Tensor fixed_window_sizes(const QueryPlacement& placement, std::int64_t bev_window, std::int64_t camera_window);
+torch::Tensor object_window_sizes(const torch::Tensor& boxes, const SensorScene& scene);
+
+/// Windows of the given sizes round the placed queries. One that covers more than a quarter of its map is warned of.
+ops::WindowIndex windows_at(const QueryPlacement& placement, const torch::Tensor& sizes, const SensorScene& scene);
+
+}  // namespace camber::nn

@@ -1,0 +1,53 @@
+"""Camber: attention with a structured additive bias that is never stored, and a bounded, learnable scale for it.
+
+>>> import torch, camber
+>>> q, k, v = (torch.randn(1, 8, n, 32, requires_grad=True) for n in (10, 200, 200))
+>>> cells = torch.randint(0, 10, (1, 10, 2, 2))                  # (column, row) of each query on two 10 x 10 maps
+>>> scale = camber.BoundedScale()
+>>> trust = torch.rand(1, 10, 2)
+>>> bias = camber.StructuredBias.from_windows(cells, 5, [(10, 10), (10, 10)], trust * scale())
+>>> camber.biased_attention(q, k, v, bias).output.sum().backward()
+>>> scale.raw.grad is not None
+True
+"""
+
+from ._library import DESCRIPTION as _DESCRIPTION
+from .attention import (
+    AttentionResult,
+    AttentionStatistics,
+    biased_attention,
+    explain_attention,
+    merge,
+    scaled_dot_product_attention,
+    sparse_attention,
+)
+from .attention_bias import AttentionBias, PlacedWindows
+from .bounded_scale import SCALE_PRESETS, BoundedScale, BoundsStage
+from .scale_projection import project_after_step, project_scales
+from .sensors import BevGrid, CameraMap
+from .structured_bias import Segments, StructuredBias, Windows, dense_mask
+
+__version__ = _DESCRIPTION["version"]
+
+__all__ = [
+    "SCALE_PRESETS",
+    "AttentionBias",
+    "AttentionResult",
+    "AttentionStatistics",
+    "BevGrid",
+    "BoundedScale",
+    "BoundsStage",
+    "CameraMap",
+    "PlacedWindows",
+    "Segments",
+    "StructuredBias",
+    "Windows",
+    "biased_attention",
+    "dense_mask",
+    "explain_attention",
+    "merge",
+    "project_after_step",
+    "project_scales",
+    "scaled_dot_product_attention",
+    "sparse_attention",
+]

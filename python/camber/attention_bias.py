@@ -1,0 +1,308 @@
+"""Trust and a bounded scale turned into a structured bias, for the cross-attention of a CMT- or PETR-like decoder."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from .bounded_scale import BoundedScale
+from .sensors import BevGrid, CameraMap, object_window_sizes, project
+from .structured_bias import (
+    Segments,
+    StructuredBias,
+    WindowForm,
+    WindowIndex,
+    Windows,
+    segment_offsets,
+    window_profile,
+)
+
+_REFERENCE_GRID, _REFERENCE_CAMERA = BevGrid(), CameraMap()
+ScaleSharing = Literal["shared", "per_modality", "per_layer", "per_head"]
+
+
+@dataclass(frozen=True)
+class PlacedWindows:
+    """Windows round the queries' places, made once and shared by all layers and heads."""
+
+    index: WindowIndex
+    profile: Tensor  # float [nnz]: g(d)
+    offsets: Tensor  # int64 [M+1]: the keys of each map
+    shape: tuple[int, int, int]  # (B, Q, K)
+
+
+class AttentionBias(torch.nn.Module):
+    """Reference points, camera matrices and trust in, a `StructuredBias` out.
+
+    windows: value = g(d) * clip(trust * scale, +-c) on the cells round the query's place, on the grid for the trust in
+    LiDAR and in every camera that sees the point for the trust in the cameras; nothing elsewhere. segments: value =
+    clip(trust * segment_scale) on all keys of the grid and of each camera.
+
+    Keys are ordered as in CMT: the grid row by row, then every camera's map row by row. grid=None leaves the grid out
+    (PETR), camera=None the cameras. point_range = (x_min, y_min, z_min, x_max, y_max, z_max) says that reference points
+    come in [0, 1] and what they span (CMT's pc_range). trust is [B, Q, X]: LiDAR, then one for all cameras, or one a
+    camera with per_camera. No gradient flows through reference points: cells are whole numbers.
+
+    scale and segment_scale are the options of their `BoundedScale`. Call `project_scales` after each step.
+
+    >>> import torch, camber
+    >>> bias = camber.AttentionBias(camber.BevGrid(-8, 8, -8, 8, cell=1), camber.CameraMap(64, 32, 16, 8), camera_window=3)
+    >>> matrix = torch.tensor([[20.0, 32, 0, 0], [0, 16, -20, 0], [0, 1, 0, 0], [0, 0, 0, 1]])    # looks along +y
+    >>> points = torch.tensor([[[0.5, 4.0, 0.0], [0.5, -4.0, 0.0]]])                 # before and behind the camera
+    >>> trust = torch.full((1, 2, 2), 0.8, requires_grad=True)
+    >>> lean = bias(points, matrix[None, None], trust)
+    >>> lean.windows.row_offsets.tolist(), lean.segments.offsets.tolist()
+    ([0, 34, 59], [0, 256, 384])
+    >>> lean.windows.value.unique().tolist()
+    [2.0]
+    """
+
+    scale: BoundedScale
+
+    def __init__(
+        self,
+        grid: BevGrid | None = _REFERENCE_GRID,
+        camera: CameraMap | None = _REFERENCE_CAMERA,
+        *,
+        windows: bool = True,
+        segments: bool = False,
+        per_camera: bool = False,
+        form: WindowForm = "box",
+        bev_window: int = 5,
+        camera_window: int = 15,
+        clip: float | None = None,
+        clip_schedule: Sequence[tuple[int, float]] = (),
+        sharing: ScaleSharing = "shared",
+        num_layers: int = 6,
+        num_heads: int = 8,
+        point_range: Sequence[float] | None = None,
+        value_dtype: torch.dtype = torch.float32,
+        scale: Mapping[str, Any] | None = None,
+        segment_scale: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.grid, self.camera, self.per_camera = grid, camera, per_camera
+        self.windows, self.segments, self.form = windows, segments, form
+        self.bev_window, self.camera_window = bev_window, camera_window
+        self.clip_option, self.clip_schedule, self.value_dtype = clip, tuple(clip_schedule), value_dtype
+        self.sharing, self.num_layers, self.num_heads = sharing, num_layers, num_heads
+        self.point_range = tuple(point_range) if point_range is not None else None
+        self._scheduled_clip: float | None = None
+        self._check()
+        shape = self._scale_shape()
+        self.scale = BoundedScale(**{**(scale or {}), "shape": shape})
+        largest = clip if clip is not None else self.scale.max
+        if value_dtype == torch.float16 and largest > 10:
+            raise ValueError(
+                "[AttentionBias] clip must be at most 10 in half precision, where exp overflows beyond 11.09, got "
+                f"{largest}"
+            )
+        self.segment_scale: BoundedScale | None = None
+        if segments:
+            defaults = {"init": 2.5, "min": 0.0, "max": 10.0, "warn_threshold": 8.0}
+            self.segment_scale = BoundedScale(**{**defaults, **(segment_scale or {}), "shape": shape})
+
+    def forward(
+        self,
+        reference_points: Tensor,
+        lidar2img: Tensor | None,
+        trust: Tensor,
+        *,
+        layer: int = 0,
+        available: Tensor | None = None,
+        boxes: Tensor | None = None,
+    ) -> StructuredBias:
+        """The bias of one decoder layer: `lean` at the windows of `place`."""
+        return self.lean(trust, self.place(reference_points, lidar2img, available=available, boxes=boxes), layer=layer)
+
+    @torch.no_grad()
+    def place(
+        self,
+        reference_points: Tensor,
+        lidar2img: Tensor | None = None,
+        *,
+        available: Tensor | None = None,
+        boxes: Tensor | None = None,
+    ) -> PlacedWindows:
+        """The windows of queries at reference points [B, Q, 3] (metres, LiDAR frame, or [0, 1] with point_range).
+
+        lidar2img [B, V, 4, 4] takes LiDAR points onto the network's picture. Maps that available [B, M] calls absent get
+        no window. With boxes [B, Q, 7] = (cx, cy, cz, length, width, height, yaw) the windows follow the objects: the
+        smallest odd size that covers the projected box, within 3 .. 31.
+
+        >>> import torch, camber
+        >>> bias = camber.AttentionBias(camera=None, point_range=(-51.2, -51.2, -5, 51.2, 51.2, 3))
+        >>> placed = bias.place(torch.full((1, 1, 3), 0.5))
+        >>> placed.index.key_index.numel(), placed.shape
+        (25, (1, 1, 16384))
+        """
+        points, matrices = self._checked(reference_points, lidar2img)
+        cells = []
+        if self.grid is not None:
+            cells.append(self.grid.cells_at(points).unsqueeze(2))
+        if self.camera is not None:
+            cells.append(self.camera.cells_at(project(points, matrices)))
+        center = torch.cat(cells, 2)  # [B, Q, M, 2]
+        if available is not None:
+            if available.dtype != torch.bool or available.shape != (center.shape[0], center.shape[2]):
+                raise ValueError(
+                    f"[AttentionBias] available must be bool [B, M] = {[center.shape[0], center.shape[2]]}, got "
+                    f"{available.dtype} {list(available.shape)}"
+                )
+            center = center.where(available.cpu()[:, None, :, None], -1)
+        if boxes is not None:
+            sizes = object_window_sizes(boxes.detach().cpu().double(), self.grid, self.camera, matrices)
+        else:
+            sizes = self._fixed_sizes(center.shape[2]).expand(center.shape[:3]).contiguous()
+        shapes = self._map_shapes(matrices.shape[1])
+        self._warn_of_wide_windows(sizes, shapes)
+        index = WindowIndex(*torch.ops.camber.build_windows(center, sizes, shapes))
+        offsets = segment_offsets(shapes)
+        shape = (center.shape[0], center.shape[1], int(offsets[-1]))
+        return PlacedWindows(index, window_profile(index, sizes, self.form), offsets, shape)
+
+    def lean(self, trust: Tensor, placed: PlacedWindows, *, layer: int = 0) -> StructuredBias:
+        """The bias of a layer from trust [B, Q, X]; differentiable in trust and in the scales."""
+        maps = placed.offsets.shape[0] - 1
+        windows: Windows | None = None
+        if self.windows:
+            value = torch.ops.camber.window_values(
+                self.strength(trust, maps, layer=layer),
+                placed.profile.to(trust.dtype),
+                placed.index.row_offsets,
+                placed.index.map_index,
+            )
+            windows = Windows(placed.index.row_offsets, placed.index.key_index, self._hand_over(value))
+        segment_value: Tensor | None = None
+        if self.segment_scale is not None:
+            lean = self._weights_by_map(trust, maps) * self._factor(self.segment_scale(), maps, layer)
+            limit = self.segment_scale.bounds[1].to(lean.dtype)
+            segment_value = self._hand_over(lean.clamp(-limit, limit).transpose(0, 1))
+        return StructuredBias(windows, Segments(placed.offsets, segment_value), placed.shape)
+
+    def strength(self, trust: Tensor, maps: int, *, layer: int = 0) -> Tensor:
+        """clip(trust * scale, +-c) per map, [Hb, B*Q, M]: the effective lean without the window's profile."""
+        lean = self._weights_by_map(trust, maps) * self._factor(self.scale(), maps, layer)
+        limit = self._clip_tensor().to(lean.dtype)
+        return lean.clamp(-limit, limit).flatten(1, 2)
+
+    @property
+    def clip(self) -> float:
+        """The clip in force: the schedule's, the option's, or the scale's max."""
+        return float(self._clip_tensor())
+
+    def apply_schedule(self, epoch: int = 0, step: int = 0) -> None:
+        """Takes the clip and the scales' bounds for this epoch and step."""
+        self.scale.apply_schedule(epoch, step)
+        if self.segment_scale is not None:
+            self.segment_scale.apply_schedule(epoch, step)
+        for from_epoch, clip in self.clip_schedule:
+            if epoch >= from_epoch:
+                self._scheduled_clip = clip
+
+    def penalty(self) -> Tensor:
+        """The penalties of both scales, to add to the loss."""
+        own = self.scale.penalty()
+        return own if self.segment_scale is None else own + self.segment_scale.penalty()
+
+    def _clip_tensor(self) -> Tensor:
+        given = self._scheduled_clip if self._scheduled_clip is not None else self.clip_option
+        return self.scale.bounds[1] if given is None else self.scale.bounds.new_tensor(given)
+
+    def _weights_by_map(self, trust: Tensor, maps: int) -> Tensor:
+        """[1, B, Q, M]: the weight of each map's sensor."""
+        grids = int(self.grid is not None)
+        cameras = maps - grids
+        sensors = maps if self.per_camera else grids + int(self.camera is not None)
+        if trust.dim() != 3 or trust.shape[2] != sensors:
+            raise ValueError(f"[AttentionBias] trust must be [B, Q, {sensors}], got {list(trust.shape)}")
+        if not self.per_camera and cameras > 0:
+            trust = torch.cat((trust[..., :grids], trust[..., grids:].expand(-1, -1, cameras)), 2)
+        return trust.unsqueeze(0)
+
+    def _factor(self, value: Tensor, maps: int, layer: int) -> Tensor:
+        """The scale as a factor of [Hb, B, Q, M]."""
+        if self.sharing == "per_modality":
+            grids = int(self.grid is not None)
+            return torch.cat((value[:grids], value[grids:].expand(maps - grids))) if maps > grids else value
+        if self.sharing == "per_layer":
+            return value[layer]
+        return value.view(-1, 1, 1, 1) if self.sharing == "per_head" else value
+
+    def _hand_over(self, value: Tensor) -> Tensor:
+        """Values are computed in float and handed over in the type asked for; double stays double."""
+        return value if value.dtype == torch.float64 else value.to(self.value_dtype)
+
+    def _scale_shape(self) -> tuple[int, ...]:
+        modalities = int(self.grid is not None) + int(self.camera is not None)
+        shapes = {"per_modality": (modalities,), "per_layer": (self.num_layers,), "per_head": (self.num_heads,)}
+        return shapes.get(self.sharing, ())
+
+    def _fixed_sizes(self, maps: int) -> Tensor:
+        grids = [self.bev_window] if self.grid is not None else []
+        return torch.tensor(grids + [self.camera_window] * (maps - len(grids)), dtype=torch.int32)
+
+    def _map_shapes(self, cameras: int) -> Tensor:
+        shapes = [(self.grid.columns, self.grid.rows)] if self.grid is not None else []
+        if self.camera is not None:
+            shapes += [(self.camera.columns, self.camera.rows)] * cameras
+        return torch.tensor(shapes, dtype=torch.int64)
+
+    def _checked(self, points: Tensor, lidar2img: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Points in metres and matrices, both double on the host."""
+        if points.dim() != 3 or points.shape[2] != 3:
+            raise ValueError(f"[AttentionBias] reference_points must be [B, Q, 3], got {list(points.shape)}")
+        host = points.detach().cpu().double()
+        if self.point_range is not None:
+            low, high = host.new_tensor(self.point_range).view(2, 3)
+            host = host * (high - low) + low
+        if self.camera is None:
+            return host, host.new_zeros(points.shape[0], 0, 4, 4)
+        if (
+            lidar2img is None
+            or lidar2img.dim() != 4
+            or lidar2img.shape[0] != points.shape[0]
+            or (lidar2img.shape[2:] != (4, 4))
+        ):
+            raise ValueError(
+                f"[AttentionBias] lidar2img must be [B, V, 4, 4] with B = {points.shape[0]}, got "
+                f"{None if lidar2img is None else list(lidar2img.shape)}"
+            )
+        return host, lidar2img.detach().cpu().double()
+
+    def _warn_of_wide_windows(self, sizes: Tensor, shapes: Tensor) -> None:
+        if sizes.numel() == 0 or not self.windows:
+            return
+        for m, (largest, (columns, rows)) in enumerate(zip(sizes.amax((0, 1)).tolist(), shapes.tolist())):
+            if 4 * min(largest, columns) * min(largest, rows) > columns * rows:
+                warnings.warn(
+                    f"[AttentionBias] a window of {largest} x {largest} cells covers more than a quarter of map {m} "
+                    f"({columns} x {rows}): it hardly tells one place from another",
+                    stacklevel=4,
+                )
+
+    def _check(self) -> None:
+        if self.grid is None and self.camera is None:
+            raise ValueError("[AttentionBias] grid and camera must not both be None: there would be no keys")
+        for name in ("bev_window", "camera_window"):
+            size = getattr(self, name)
+            if size < 1 or size % 2 == 0:
+                raise ValueError(
+                    f"[AttentionBias] {name} must be odd, so that the window has a centre cell, got {size}"
+                )
+        if self.form not in ("box", "gaussian"):
+            raise ValueError(f"[AttentionBias] form must be 'box' or 'gaussian', got {self.form!r}")
+        if self.sharing not in ("shared", "per_modality", "per_layer", "per_head"):
+            raise ValueError(
+                f"[AttentionBias] sharing must be shared, per_modality, per_layer or per_head, got {self.sharing!r}"
+            )
+        if self.point_range is not None and len(self.point_range) != 6:
+            raise ValueError(f"[AttentionBias] point_range must have 6 numbers, got {len(self.point_range)}")
+        epochs = [epoch for epoch, _ in self.clip_schedule]
+        if epochs != sorted(set(epochs)):
+            raise ValueError(f"[AttentionBias] clip_schedule must be sorted by epoch, got epochs {epochs}")

@@ -1,0 +1,123 @@
+"""Every operator of the library: schema, fake tensors, autograd registration, ahead-of-time graphs, gradients."""
+
+import pytest
+import torch
+from attention_inputs import BATCH, HEADS, KEYS, MAPS, QUERIES, make_inputs
+
+import camber
+from camber.attention import _bias_tensors
+
+operators = torch.ops.camber
+
+
+def attention_arguments():
+    q, k, v, bias, mask = make_inputs(torch.float32)
+    return (q, k, v, *_bias_tensors(bias), None, mask)
+
+
+def window_arguments():
+    torch.manual_seed(3)
+    center = torch.randint(-1, 2, (BATCH, QUERIES, 2, 2))
+    return center, torch.full((BATCH, QUERIES, 2), 3, dtype=torch.int32), torch.tensor(MAPS)
+
+
+def detached(arguments):
+    return tuple(a.detach() if isinstance(a, torch.Tensor) else a for a in arguments)
+
+
+def sparse_arguments():
+    q, k, v, bias, _ = make_inputs(torch.float32)
+    return q, k, v, *bias.windows
+
+
+def operator_calls():
+    """(operator, positional arguments, keyword arguments) for every operator."""
+    attention = attention_arguments()
+    flat = detached(attention)
+    output, logsumexp, _, _ = operators.biased_attention(*flat)
+    rest = (None, None, None, None, 0.0, 0, False, "auto")
+    backward = (torch.randn_like(output), torch.randn_like(logsumexp), output, logsumexp, *flat, *rest, [True] * 6)
+    row_offsets, _, map_index, distance = operators.build_windows(*window_arguments())
+    profile, strength = torch.rand(distance.numel()), torch.randn(HEADS, BATCH * QUERIES, 2, requires_grad=True)
+    sparse = sparse_arguments()
+    local, weights = operators.sparse_attention(*detached(sparse))
+    sparse_backward = (torch.randn_like(local), *detached(sparse[:5]), weights, local, None, HEADS)
+    return {
+        "biased_attention": [(attention, {}), (attention, {"statistics": True}), (attention[:3], {"dropout": 0.5})],
+        "biased_attention_backward": [(backward, {})],
+        "biased_attention_report": [(attention, {})],
+        "sparse_attention": [(sparse, {}), (sparse[:5], {"softmax_scale": 0.3})],
+        "sparse_attention_backward": [(sparse_backward, {})],
+        "build_windows": [(window_arguments(), {})],
+        "window_values": [((strength, profile, row_offsets, map_index), {})],
+        "window_values_backward": [
+            ((torch.randn(HEADS, distance.numel()), profile, row_offsets, map_index, 2), {}),
+        ],
+    }
+
+
+def all_operators():
+    names = (name.split(".")[0] for name in torch._C._dispatch_get_all_op_names())
+    return sorted({name.removeprefix("camber::") for name in names if name.startswith("camber::")})
+
+
+@pytest.mark.parametrize("name", all_operators())
+def test_opcheck(name):
+    checks = ["test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
+    if name == "biased_attention_report":
+        checks.pop()  # opcheck cannot compare the sentence that it returns
+    for arguments, options in operator_calls()[name]:
+        torch.library.opcheck(getattr(operators, name).default, arguments, options, test_utils=checks)
+
+
+@pytest.mark.parametrize("implementation", ["auto", "streamed", "reference"])
+@pytest.mark.parametrize("bias_heads", [1, HEADS])
+def test_gradients_of_biased_attention(implementation, bias_heads):
+    inputs = make_inputs(bias_heads=bias_heads)
+    windows, segments = inputs.bias.windows, inputs.bias.segments
+
+    def attend(q, k, v, window_value, segment_value, mask):
+        bias = camber.StructuredBias(windows._replace(value=window_value), segments._replace(value=segment_value))
+        result = camber.biased_attention(q, k, v, bias, attn_mask=mask, implementation=implementation)
+        return result.output, result.logsumexp
+
+    leaves = (*inputs[:3], windows.value, segments.value, inputs.attn_mask)
+    assert torch.autograd.gradcheck(attend, leaves)
+
+
+def test_gradients_with_dropout_and_masks():
+    inputs = make_inputs()
+    blocked = torch.rand(BATCH, 1, QUERIES, KEYS) < 0.3
+    blocked[:, :, 2] = True  # a row without keys has gradient 0
+
+    def attend(q, k, v):
+        return camber.biased_attention(q, k, v, dropout=0.4, dropout_seed=5, blocked_mask=blocked).output
+
+    assert torch.autograd.gradcheck(attend, inputs[:3])
+
+
+def test_gradients_of_sparse_attention():
+    q, k, v, bias, _ = make_inputs()
+    rows, keys, value = bias.windows
+    assert torch.autograd.gradcheck(
+        lambda *leaves: camber.sparse_attention(*leaves[:3], rows, keys, leaves[3]), (q, k, v, value)
+    )
+
+
+@pytest.mark.parametrize("form", ["box", "gaussian"])
+def test_gradients_of_windows(form):
+    center, size, maps = window_arguments()
+    strength = torch.randn(HEADS, BATCH, QUERIES, 2, dtype=torch.float64, requires_grad=True)
+
+    def values(strength):
+        return camber.StructuredBias.from_windows(center, size, maps, strength, form=form).windows.value
+
+    assert torch.autograd.gradcheck(values, (strength,))
+
+
+def test_double_backward_is_refused():
+    q, k, v, _, _ = make_inputs()
+    output = camber.biased_attention(q, k, v).output
+    (first,) = torch.autograd.grad(output.sum(), q, create_graph=True)
+    with pytest.raises(NotImplementedError, match="only first derivatives"):
+        first.sum().backward()

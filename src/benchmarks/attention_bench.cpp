@@ -1,0 +1,190 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <stdexcept>
+
+#include "benchmarks/contender.h"
+
+namespace camber::benchmarks {
+namespace {
+
+constexpr const char* kEnvironment[] = {"CAMBER_ISA", "ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS",
+                                        "ONEDNN_MAX_CPU_ISA", "OMP_WAIT_POLICY"};
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown";
+}
+
+bool is_wanted(const Contender& contender, const std::vector<std::string>& only) {
+  return only.empty() || std::any_of(only.begin(), only.end(), [&](const std::string& word) {
+           return contender.name.find(word) != std::string::npos;
+         });
+}
+
+struct Timed {
+  Contender contender{};
+  Contender::Run ready{};
+  double best = std::numeric_limits<double>::infinity();  // milliseconds
+};
+
+void time_once(Timed& timed) {
+  timed.ready.before();
+  const auto begin = std::chrono::steady_clock::now();
+  timed.ready.run();
+  const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;
+  timed.ready.release();
+  timed.best = std::min(timed.best, elapsed.count());
+}
+
+void raise_to(ProcessorPeaks& peaks, const ProcessorPeaks& seen) {
+  peaks = {
+      .fma = std::max(peaks.fma, seen.fma), .bf16 = std::max(peaks.bf16, seen.bf16), .instructions = seen.instructions};
+}
+
+// Counts the runs for the progress line.
+class Counter {
+ public:
+  Counter(const BenchProgress& progress, std::int64_t total) : progress_(progress), total_(total) {}
+  void begin(const std::string& what) {
+    if (progress_) progress_(done_, total_, what);
+    ++done_;
+  }
+
+ private:
+  const BenchProgress& progress_;
+  std::int64_t total_, done_ = 0;
+};
+
+// Times the contenders in turns, one round before the counted ones; the peaks are measured between the rounds.
+std::vector<BenchRow> time_in_turns(const std::vector<Contender>& contenders, const AttentionBenchOptions& options,
+                                    std::int64_t threads, ProcessorPeaks& peaks, Counter& counter) {
+  std::vector<Timed> all;
+  for (const Contender& contender : contenders) all.push_back({.contender = contender, .ready = contender.ready()});
+  for (std::int64_t round = 0; round <= options.repeats; ++round) {
+    raise_to(peaks, measure_peaks(threads));
+    for (Timed& timed : all) {
+      counter.begin(timed.contender.name + " " + timed.contender.pass);
+      time_once(timed);
+      if (round == 0) timed.best = std::numeric_limits<double>::infinity();
+    }
+  }
+  std::vector<BenchRow> rows;
+  for (const Timed& timed : all)
+    rows.push_back({.name = timed.contender.name,
+                    .pass = timed.contender.pass,
+                    .milliseconds = timed.best,
+                    .gflops = timed.contender.gflop / timed.best * 1e3,
+                    .compared_with = timed.contender.compared_with});
+  return rows;
+}
+
+void finish_rows(std::vector<BenchRow>& rows, const std::vector<Contender>& contenders, const ProcessorPeaks& peaks) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].share_of_peak = rows[i].gflops / (contenders[i].bfloat16 ? peaks.bf16 : peaks.fma);
+    for (const BenchRow& other : rows)
+      if (other.name == rows[i].compared_with && other.pass == rows[i].pass)
+        rows[i].speedup = rows[i].milliseconds / other.milliseconds;
+  }
+}
+
+std::vector<Contender> wanted_contenders(const AttentionBenchOptions& options) {
+  auto contenders = attention_contenders(options);
+  std::erase_if(contenders, [&](const Contender& contender) { return !is_wanted(contender, options.only); });
+  if (contenders.empty()) {
+    std::string known;
+    for (const Contender& contender : attention_contenders(options))
+      if (known.find(contender.name + ",") == std::string::npos) known += contender.name + ", ";
+    throw std::invalid_argument("only must be part of a row's name (" + known.substr(0, known.size() - 2) + "), got '" +
+                                options.only.front() + "'");
+  }
+  return contenders;
+}
+
+// The rows of the scaling tables: ours, and the two fused calls of torch.
+std::vector<Contender> scaling_contenders(const AttentionBenchOptions& options) {
+  auto contenders = attention_contenders(options);
+  std::erase_if(contenders, [](const Contender& contender) {
+    const bool known =
+        contender.name == "camber/windows" || contender.name == "sdpa/no_bias" || contender.name == "sdpa/dense_bias";
+    return !known || contender.pass == "backward";
+  });
+  return contenders;
+}
+
+struct ScalingPoint {
+  std::string axis{};
+  std::int64_t value = 0, threads = 0;
+  AttentionBenchOptions options{};
+};
+
+std::vector<ScalingPoint> scaling_points(const AttentionBenchOptions& base, std::int64_t threads) {
+  std::vector<ScalingPoint> points;
+  const auto add = [&](const char* axis, std::int64_t value, std::int64_t AttentionBenchOptions::*field) {
+    AttentionBenchOptions options = base;
+    options.*field = value;
+    points.push_back({.axis = axis, .value = value, .threads = threads, .options = options});
+  };
+  for (const std::int64_t keys : {5000, 22384, 56400}) add("keys", keys, &AttentionBenchOptions::keys);
+  for (const std::int64_t queries : {100, 300, 900, 1800}) add("queries", queries, &AttentionBenchOptions::queries);
+  for (const std::int64_t batch : {1, 2, 4}) add("batch", batch, &AttentionBenchOptions::batch);
+  for (std::int64_t count = 1; count < 2 * threads; count *= 2) {
+    add("threads", std::min(count, threads), &AttentionBenchOptions::threads);
+    points.back().threads = points.back().value;
+  }
+  return points;
+}
+
+std::vector<ScalingRow> time_scaling(const AttentionBenchOptions& base, std::int64_t threads, Counter& counter) {
+  std::vector<ScalingRow> scaling;
+  for (const ScalingPoint& point : scaling_points(base, threads)) {
+    set_threads(point.threads);
+    const auto contenders = scaling_contenders(point.options);
+    ProcessorPeaks peaks;
+    auto rows = time_in_turns(contenders, point.options, point.threads, peaks, counter);
+    finish_rows(rows, contenders, peaks);
+    for (BenchRow& row : rows) scaling.push_back({.axis = point.axis, .value = point.value, .row = std::move(row)});
+  }
+  set_threads(threads);
+  return scaling;
+}
+
+}  // namespace
+
+AttentionBench bench_attention(const AttentionBenchOptions& options, const MemoryOfRow& memory_of,
+                               const BenchProgress& progress) {
+  options.validate();
+  AttentionBench bench{.options = options};
+  bench.options.threads = set_threads(options.threads);
+  bench.processor = processor_name();
+  bench.torch_version = torch_version();
+  bench.torch_capability = torch_capability();
+  for (const char* name : kEnvironment)
+    if (const char* value = std::getenv(name)) bench.environment.emplace_back(name, value);
+  const auto contenders = wanted_contenders(options);
+  check_agreement(options);
+  bench.implementation = implementation_sentence(options);
+
+  const auto rounds = options.repeats + 1;
+  auto total = static_cast<std::int64_t>(contenders.size()) * (rounds + (options.memory ? 1 : 0));
+  if (options.scaling)
+    total += static_cast<std::int64_t>(scaling_points(options, bench.options.threads).size() *
+                                       scaling_contenders(options).size()) *
+             rounds;
+  Counter counter(progress, total);
+  bench.rows = time_in_turns(contenders, options, bench.options.threads, bench.peaks, counter);
+  finish_rows(bench.rows, contenders, bench.peaks);
+  if (options.memory)
+    for (BenchRow& row : bench.rows) {
+      counter.begin("memory of " + row.name + " " + row.pass);
+      if (row.pass != "backward") row.extra_megabytes = memory_of(bench.options, row.name, row.pass);
+    }
+  if (options.scaling) bench.scaling = time_scaling(options, bench.options.threads, counter);
+  return bench;
+}
+
+}  // namespace camber::benchmarks

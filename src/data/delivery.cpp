@@ -1,0 +1,135 @@
+#include "camber/data/delivery.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "data/fault_effects.h"
+#include "data/fault_occasion.h"
+#include "data/fixed_box.h"
+
+namespace camber::data {
+namespace {
+
+void state_fault(SensorState& state, double quality) {
+  state.quality = std::min(state.quality, quality);
+}
+
+void repeat_cameras(Delivery& delivery, const FaultOccasion& occasion, FrameOptions options) {
+  const Repeated repeated = frame_to_repeat(occasion);
+  options.load_points = false;
+  Frame old = load_frame(occasion.dataset, repeated.sample, options);
+  for (std::size_t i = 0; i < delivery.frame.cameras.size(); ++i) {
+    CameraView& view = delivery.frame.cameras[i];
+    CameraView& other = old.cameras[i];
+    SensorState& state = delivery.sensors[i + 1];
+    if (!view.available || !other.available) continue;
+    view.picture = std::move(other.picture);
+    if (!occasion.fault.lying) view.timestamp = state.timestamp = other.timestamp;
+    state.source = repeated.sample;
+    state.held = repeated.held;
+    state_fault(state, stated_quality(occasion.fault, repeated.other_scene));
+  }
+}
+
+void repeat_lidar(Delivery& delivery, const FaultOccasion& occasion, FrameOptions options) {
+  if (!delivery.frame.lidar_available) return;
+  const Repeated repeated = frame_to_repeat(occasion);
+  options.load_pictures = false;
+  Frame old = load_frame(occasion.dataset, repeated.sample, options);
+  delivery.frame.points = std::move(old.points);
+  SensorState& state = delivery.sensors[0];
+  if (!occasion.fault.lying) state.timestamp = old.timestamp;
+  state.source = repeated.sample;
+  state.held = repeated.held;
+  state_fault(state, stated_quality(occasion.fault, repeated.other_scene));
+}
+
+void turn_camera(CameraView& view, const Frame& frame, const FaultOccasion& occasion, std::size_t camera) {
+  const SampleData& data = occasion.dataset.tables().sample_data[view.sample_data];
+  const SensorPose pose = occasion.dataset.pose_of(data);
+  view.camera.lidar_to_image =
+      geometry::lidar_to_image(frame.reference.sensor_to_ego, frame.reference.ego_to_global,
+                               believed_mount(occasion, pose.sensor_to_ego, camera), pose.ego_to_global,
+                               *occasion.dataset.calibration_of(data).intrinsic, view.transform);
+}
+
+void degrade_cameras(Delivery& delivery, const FaultOccasion& occasion) {
+  const Fault& fault = occasion.fault;
+  const std::vector<bool> hit = cameras_hit(fault, delivery.frame.cameras.size(), occasion.scene);
+  for (std::size_t i = 0; i < delivery.frame.cameras.size(); ++i) {
+    CameraView& view = delivery.frame.cameras[i];
+    if (!hit[i] || !view.available) continue;
+    state_fault(delivery.sensors[i + 1], stated_quality(fault));
+    if (fault_row(fault.kind).known) {
+      view.available = delivery.sensors[i + 1].available = false;
+      view.picture = {};
+    } else if (fault.kind == FaultKind::kCalibration) {
+      turn_camera(view, delivery.frame, occasion, i);
+    } else {
+      degrade_picture(view.picture, fault, occasion.frame.at("camera").at(i));
+    }
+  }
+}
+
+void degrade_lidar(Delivery& delivery, const FaultOccasion& occasion, const FrameOptions& options) {
+  Frame& frame = delivery.frame;
+  if (!frame.lidar_available) return;
+  state_fault(delivery.sensors[0], stated_quality(occasion.fault));
+  if (fault_row(occasion.fault.kind).known) {
+    frame.lidar_available = delivery.sensors[0].available = false;
+    frame.points.clear();
+    return;
+  }
+  std::vector<geometry::Box> boxes;
+  for (const FrameObject& object : frame.objects) boxes.push_back(object.box);
+  const CloudSurroundings surroundings{.objects = boxes,
+                                       .ahead = frame.reference.sensor_to_ego.inverse().rotate({1, 0, 0})};
+  degrade_points(frame.points, occasion.fault, surroundings, occasion.scene, occasion.frame);
+  keep_range(frame.points, options.range);
+}
+
+}  // namespace
+
+Delivery clean_delivery(Frame frame) {
+  Delivery delivery{.frame = std::move(frame)};
+  delivery.sensors.push_back({.available = delivery.frame.lidar_available, .timestamp = delivery.frame.timestamp});
+  for (const CameraView& view : delivery.frame.cameras)
+    delivery.sensors.push_back({.available = view.available, .timestamp = view.timestamp});
+  return delivery;
+}
+
+Delivery load_delivery(const Dataset& dataset, Index sample, const FrameOptions& options, std::span<const Fault> faults,
+                       std::span<const Index> pool, const random::Stream& stream) {
+  Delivery delivery = clean_delivery(load_frame(dataset, sample, options));
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    const FaultOccasion occasion(dataset, pool, faults[i], i, sample, stream);
+    if (faults[i].repeats())
+      faults[i].is_lidar() ? repeat_lidar(delivery, occasion, options) : repeat_cameras(delivery, occasion, options);
+    else
+      faults[i].is_lidar() ? degrade_lidar(delivery, occasion, options) : degrade_cameras(delivery, occasion);
+    delivery.faults.push_back(faults[i]);
+  }
+  return delivery;
+}
+
+std::vector<TrustLabel> trust_labels(const Delivery& delivery) {
+  const Frame& frame = delivery.frame;
+  std::vector<TrustLabel> labels;
+  for (const FrameObject& object : frame.objects) {
+    const FixedBox box(object.box);
+    const auto points = std::count_if(frame.points.begin(), frame.points.end(), [&box](const LidarPoint& p) {
+      return p.time_lag <= kKeySweepLag && box.contains(p);
+    });
+    const double seen =
+        frame.lidar_available ? std::min(1.0, std::log1p(static_cast<double>(points)) / std::log(21.0)) : 0;
+    double quality = 0;
+    for (std::size_t i = 0; i < frame.cameras.size(); ++i)
+      if (frame.cameras[i].available && frame.cameras[i].camera.cell_at(object.box.center))
+        quality = std::max(quality, delivery.sensors[i + 1].quality);
+    labels.push_back({.lidar = 2 * seen * delivery.sensors[0].quality - 1,
+                      .camera = 2 * object.visible_share.value_or(0) * quality - 1});
+  }
+  return labels;
+}
+
+}  // namespace camber::data

@@ -1,0 +1,62 @@
+#include "data/fault_occasion.h"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "data/fault_effects.h"
+
+namespace camber::data {
+namespace {
+
+Index draw_from_other_scene(const FaultOccasion& occasion) {
+  const Tables& tables = occasion.dataset.tables();
+  std::vector<Index> others;
+  for (const Index candidate : occasion.pool)
+    if (tables.sample[candidate].scene != tables.sample[occasion.sample].scene) others.push_back(candidate);
+  if (others.empty())
+    throw std::invalid_argument(
+        "[fault] a frame to repeat must exist: the scene has no earlier one and the split no other scene");
+  return others[occasion.frame.at("other scene").integer(others.size())];
+}
+
+}  // namespace
+
+FaultOccasion::FaultOccasion(const Dataset& data, std::span<const Index> samples, const Fault& what, std::size_t place,
+                             Index when, const random::Stream& stream)
+    : dataset(data),
+      pool(samples),
+      fault(what),
+      sample(when),
+      scene(stream.at(fault_row(what.kind).name)
+                .at(place)
+                .at(data.tables().scene[data.tables().sample[when].scene].token)),
+      frame(stream.at(fault_row(what.kind).name).at(place).at(data.tables().sample[when].token)) {}
+
+Repeated frame_to_repeat(const FaultOccasion& occasion) {
+  const Tables& tables = occasion.dataset.tables();
+  const auto ago = static_cast<std::int64_t>(occasion.fault.value());
+  Repeated repeated{.sample = occasion.sample};
+  while (repeated.held < ago && tables.sample[repeated.sample].previous != kNone) {
+    repeated.sample = tables.sample[repeated.sample].previous;
+    ++repeated.held;
+  }
+  const FaultSource source = occasion.fault.source;
+  const bool drawn = occasion.frame.at("source").uniform() < 0.5;
+  repeated.other_scene =
+      repeated.held == 0 || source == FaultSource::kOtherScene || (source == FaultSource::kMixed && drawn);
+  if (repeated.other_scene) repeated.sample = draw_from_other_scene(occasion);
+  return repeated;
+}
+
+double stated_quality(const Fault& fault, bool other_scene) {
+  return other_scene ? 0 : fault_row(fault.kind).quality[static_cast<std::size_t>(fault.severity - 1)];
+}
+
+geometry::RigidTransform believed_mount(const FaultOccasion& occasion, const geometry::RigidTransform& camera_to_ego,
+                                        std::size_t camera) {
+  // Down is the second axis of a camera.
+  const double half = calibration_error(occasion.fault, camera, occasion.scene) / 2;
+  return camera_to_ego * geometry::RigidTransform::from({std::cos(half), 0, std::sin(half), 0}, {});
+}
+
+}  // namespace camber::data

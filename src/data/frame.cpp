@@ -1,0 +1,105 @@
+#include "camber/data/frame.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace camber::data {
+namespace {
+
+std::vector<std::string> chosen_channels(const Dataset& dataset, Modality modality,
+                                         const std::vector<std::string>& wanted, const char* argument) {
+  const std::vector<std::string> known = dataset.channels(modality);
+  if (wanted.empty()) return known;
+  for (const std::string& channel : wanted) {
+    if (std::find(known.begin(), known.end(), channel) != known.end()) continue;
+    std::string list;
+    for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
+    throw std::invalid_argument(std::string("[load_frame] ") + argument + " must be among " +
+                                (list.empty() ? "none" : list) + ", got '" + channel + "'");
+  }
+  return wanted;
+}
+
+CameraView view_of(const Dataset& dataset, const Frame& frame, const std::string& channel,
+                   const FrameOptions& options) {
+  const auto cells = [&options](std::int64_t pixels) {
+    return std::max<std::int64_t>(1, pixels / options.feature_stride);
+  };
+  CameraView view;
+  view.camera = {.name = channel,
+                 .width = options.picture_width,
+                 .height = options.picture_height,
+                 .columns = cells(options.picture_width),
+                 .rows = cells(options.picture_height),
+                 .lidar_to_image = {}};  // all zero: no point has a depth
+  view.sample_data = dataset.key_frame(frame.sample, channel);
+  if (view.sample_data == kNone) return view;
+  const SampleData& data = dataset.tables().sample_data[view.sample_data];
+  const SensorPose pose = dataset.pose_of(data);
+  if (data.width < 1 || data.height < 1)
+    throw std::runtime_error("[load_frame] sample_data '" + std::string(data.token) + "' of camera " + channel +
+                             " must state its width and height, got " + std::to_string(data.width) + " x " +
+                             std::to_string(data.height));
+  view.available = true;
+  view.timestamp = data.timestamp;
+  view.transform =
+      geometry::PictureTransform::fit_bottom(data.width, data.height, options.picture_width, options.picture_height);
+  view.camera.lidar_to_image =
+      geometry::lidar_to_image(frame.reference.sensor_to_ego, frame.reference.ego_to_global, pose.sensor_to_ego,
+                               pose.ego_to_global, *dataset.calibration_of(data).intrinsic, view.transform);
+  if (options.load_pictures)
+    view.picture = load_picture(dataset.path_of(data), {data.width, data.height}, view.transform);
+  return view;
+}
+
+FrameObject object_of(const Dataset& dataset, const Frame& frame, Index row) {
+  const SampleAnnotation& annotation = dataset.tables().sample_annotation[row];
+  FrameObject object;
+  object.annotation = row;
+  object.category = dataset.category_of(annotation);
+  object.box = dataset.box_of(annotation, frame.reference);
+  object.velocity = frame.reference.sensor_to_global().inverse().rotate(dataset.velocity_of(annotation));
+  object.lidar_points = annotation.lidar_points;
+  object.radar_points = annotation.radar_points;
+  if (annotation.visibility != kNone) object.visible_share = dataset.tables().visibility[annotation.visibility].share;
+  return object;
+}
+
+}  // namespace
+
+void FrameOptions::validate() const {
+  range.validate();
+  if (picture_width < feature_stride || picture_height < feature_stride)
+    throw std::invalid_argument("[FrameOptions] the picture must be at least one feature cell of " +
+                                std::to_string(feature_stride) + " pixels wide and high, got " +
+                                std::to_string(picture_width) + " x " + std::to_string(picture_height));
+}
+
+Frame load_frame(const Dataset& dataset, Index sample, const FrameOptions& options) {
+  options.validate();
+  const Tables& tables = dataset.tables();
+  if (sample < 0 || static_cast<std::size_t>(sample) >= tables.sample.size())
+    throw std::invalid_argument("[load_frame] sample must be a row of the sample table, got " + std::to_string(sample));
+  const std::vector<std::string> lidars = chosen_channels(dataset, Modality::kLidar, options.lidars, "lidars");
+  const std::vector<std::string> cameras = chosen_channels(dataset, Modality::kCamera, options.cameras, "cameras");
+  const std::string reference = dataset.reference_channel();
+  const Index reference_row = dataset.key_frame(sample, reference);
+  if (reference_row == kNone)
+    throw std::runtime_error("[load_frame] sample '" + std::string(tables.sample[sample].token) +
+                             "' must have a key frame of " + (reference.empty() ? "a LiDAR or camera" : reference));
+  const SampleData& data = tables.sample_data[reference_row];
+  Frame frame{.sample = sample, .timestamp = data.timestamp, .reference = dataset.pose_of(data)};
+  if (dataset.sensor_of(data).modality != Modality::kLidar) frame.reference.sensor_to_ego = {};
+  frame.lidar_available = std::any_of(lidars.begin(), lidars.end(), [&](const std::string& channel) {
+    return dataset.key_frame(sample, channel) != kNone;
+  });
+  if (options.load_points && frame.lidar_available) {
+    frame.points = aggregate_sweeps(dataset, sample, lidars, reference, options.sweeps);
+    keep_range(frame.points, options.range);
+  }
+  for (const std::string& channel : cameras) frame.cameras.push_back(view_of(dataset, frame, channel, options));
+  for (const Index row : tables.annotations_of(sample)) frame.objects.push_back(object_of(dataset, frame, row));
+  return frame;
+}
+
+}  // namespace camber::data

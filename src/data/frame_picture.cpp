@@ -1,0 +1,196 @@
+#include "camber/data/frame_picture.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+namespace camber::data {
+namespace {
+
+using drawing::Canvas;
+using drawing::Colour;
+using drawing::Position;
+
+constexpr Colour kNight{16, 18, 22}, kPale{225, 225, 225};
+// Corners of Box::corners(): the front face, then the back face.
+constexpr std::array<std::array<std::size_t, 2>, 12> kEdges = {
+    {{0, 1}, {1, 2}, {2, 3}, {3, 0}, {4, 5}, {5, 6}, {6, 7}, {7, 4}, {0, 4}, {1, 5}, {2, 6}, {3, 7}}};
+
+// Nearest pixels: small pictures are looked at pixel by pixel.
+void paste_enlarged(Canvas& canvas, int left, int top, int width, const Picture& picture) {
+  const double scale = static_cast<double>(width) / static_cast<double>(picture.width);
+  const int height = static_cast<int>(std::lround(scale * static_cast<double>(picture.height)));
+  std::vector<std::uint8_t> enlarged(static_cast<std::size_t>(3 * width * height));
+  for (int y = 0; y < height; ++y) {
+    const auto row = std::min(picture.height - 1, static_cast<std::int64_t>(y / scale));
+    for (int x = 0; x < width; ++x) {
+      const auto column = std::min(picture.width - 1, static_cast<std::int64_t>(x / scale));
+      std::copy_n(picture.row(row) + 3 * column, 3, enlarged.begin() + 3 * (y * width + x));
+    }
+  }
+  canvas.picture(left, top, enlarged, width, height);
+}
+
+struct Placement {
+  int left, top;
+  double scale;
+  Position at(const geometry::Projection& p) const { return {left + scale * p.u, top + scale * p.v}; }
+};
+
+void draw_boxes(Canvas& canvas, const Placement& placement, const Frame& frame, const geometry::Camera& camera) {
+  for (const FrameObject& object : frame.objects) {
+    std::array<geometry::Projection, 8> corners{};
+    const auto world = object.box.corners();
+    bool before = true, inside = false;
+    for (std::size_t i = 0; i < 8; ++i) {
+      corners[i] = camera.project(world[i]);
+      before = before && corners[i].depth > 0.3;
+      inside = inside || camera.sees(corners[i]);
+    }
+    if (!before || !inside) continue;
+    for (const auto& [from, to] : kEdges) {
+      const auto clamp = [&](geometry::Projection p) {
+        p.u = std::clamp(p.u, 0.0, static_cast<double>(camera.width));
+        p.v = std::clamp(p.v, 0.0, static_cast<double>(camera.height));
+        return placement.at(p);
+      };
+      canvas.line(clamp(corners[from]), clamp(corners[to]), {.colour = category_colour(object.category), .width = 1.2});
+    }
+  }
+}
+
+void draw_points(Canvas& canvas, const Placement& placement, const Frame& frame, const geometry::Camera& camera) {
+  for (const LidarPoint& p : frame.points) {
+    const geometry::Vector3 ego = frame.reference.sensor_to_ego.apply({p.x, p.y, p.z});
+    const geometry::Projection seen = camera.project({p.x, p.y, p.z});
+    if (ego[2] < 0.15 || p.time_lag > kKeySweepLag || !camera.sees(seen)) continue;
+    const Position at = placement.at(seen);
+    canvas.fill_circle(at, 1.2, {255, 0, 255});
+  }
+}
+
+void label(Canvas& canvas, int left, int top, const std::string& words) {
+  canvas.fill_rectangle({static_cast<double>(left), static_cast<double>(top)}, drawing::text_width(words) + 6.0, 12,
+                        drawing::kBlack, 0.6);
+  canvas.text({left + 3.0, top + 3.0}, words, drawing::kWhite);
+}
+
+}  // namespace
+
+Colour category_colour(std::string_view category) {
+  if (category.find("pedestrian") != std::string_view::npos) return drawing::series_colour(5);
+  if (category.find("cone") != std::string_view::npos) return drawing::series_colour(2);
+  if (category.find("truck") != std::string_view::npos) return drawing::series_colour(1);
+  if (category.find("car") != std::string_view::npos) return drawing::series_colour(4);
+  return drawing::series_colour(3);
+}
+
+void draw_bird_eye(Canvas& canvas, int left, int top, int side, const Frame& frame,
+                   const FramePictureOptions& options) {
+  canvas.fill_rectangle({static_cast<double>(left), static_cast<double>(top)}, side, side, kNight);
+  // Forward upwards, whatever the sensor's own axes are.
+  const auto to_ego = [&](const geometry::Vector3& p) { return frame.reference.sensor_to_ego.apply(p); };
+  const double scale = side / (2 * options.range);
+  const auto place = [&](const geometry::Vector3& ego) {
+    return Position{left + side / 2.0 - scale * ego[1], top + side / 2.0 - scale * ego[0]};
+  };
+  const auto inside = [&](const geometry::Vector3& ego) {
+    return std::abs(ego[0]) < options.range && std::abs(ego[1]) < options.range;
+  };
+  for (const LidarPoint& p : frame.points) {
+    const geometry::Vector3 ego = to_ego({p.x, p.y, p.z});
+    if (!inside(ego)) continue;
+    const Position at = place(ego);
+    const auto bright = static_cast<std::uint8_t>(std::clamp(130 + 60 * ego[2], 60.0, 255.0));
+    const Colour colour = ego[2] < 0.15 ? Colour{78, 82, 70} : Colour{bright, bright, bright};
+    canvas.set_pixel(static_cast<int>(at.x), static_cast<int>(at.y), colour);
+  }
+  for (const FrameObject& object : frame.objects) {
+    if (!options.boxes || !inside(to_ego(object.box.center))) continue;
+    const auto corners = object.box.corners();
+    const Position outline[] = {place(to_ego(corners[2])), place(to_ego(corners[3])), place(to_ego(corners[7])),
+                                place(to_ego(corners[6]))};
+    const drawing::Stroke stroke{.colour = category_colour(object.category), .width = 1.2};
+    canvas.polygon(outline, stroke);
+    const Position front{(outline[0].x + outline[1].x) / 2, (outline[0].y + outline[1].y) / 2};
+    canvas.line(place(to_ego(object.box.center)), front, stroke);
+  }
+  canvas.fill_rectangle({left + side / 2.0 - 2, top + side / 2.0 - 4}, 4, 8, kPale);
+}
+
+void draw_camera(Canvas& canvas, int left, int top, int width, const Frame& frame, std::size_t index,
+                 const FramePictureOptions& options) {
+  const CameraView& view = frame.cameras[index];
+  const double scale = static_cast<double>(width) / static_cast<double>(view.camera.width);
+  const int height = static_cast<int>(std::lround(scale * static_cast<double>(view.camera.height)));
+  if (view.picture.pixels.empty()) {
+    canvas.fill_rectangle({static_cast<double>(left), static_cast<double>(top)}, width, height, {60, 60, 60});
+    label(canvas, left + width / 2 - 20, top + height / 2 - 6, "off");
+    return;
+  }
+  paste_enlarged(canvas, left, top, width, view.picture);
+  const Placement placement{left, top, scale};
+  if (options.points_in_pictures) draw_points(canvas, placement, frame, view.camera);
+  if (options.boxes) draw_boxes(canvas, placement, frame, view.camera);
+}
+
+Canvas draw_frame(const Delivery& delivery, const FramePictureOptions& options) {
+  const Frame& frame = delivery.frame;
+  const auto cameras = static_cast<int>(frame.cameras.size());
+  const int columns = std::max(1, std::min(options.columns, cameras)), rows = (cameras + columns - 1) / columns;
+  int height = 0;
+  for (const CameraView& view : frame.cameras)
+    height =
+        std::max(height, static_cast<int>(std::lround(static_cast<double>(options.picture_width * view.camera.height) /
+                                                      static_cast<double>(view.camera.width))));
+  const int side = options.bird_eye_pixels, left = cameras == 0 ? 0 : columns * (options.picture_width + 2);
+  Canvas canvas(left + side, std::max(side, rows * (height + 2)), kNight);
+  for (int i = 0; i < cameras; ++i) {
+    const int x = i % columns * (options.picture_width + 2), y = i / columns * (height + 2);
+    draw_camera(canvas, x, y, options.picture_width, frame, static_cast<std::size_t>(i), options);
+    label(canvas, x, y, frame.cameras[static_cast<std::size_t>(i)].camera.name);
+  }
+  draw_bird_eye(canvas, left, 0, side, frame, options);
+  return canvas;
+}
+
+Canvas draw_fault_sheet(const Dataset& dataset, Index sample, std::span<const Index> pool, const FrameOptions& frames,
+                        int severity, std::uint64_t seed) {
+  constexpr int kWidth = 240, kCameras = 3, kSide = 178, kColumns = 4;
+  std::vector<Delivery> cameras, clouds;
+  const Fault nothing{};
+  const auto load = [&](const Fault* fault) {
+    return load_delivery(dataset, sample, frames, {fault == nullptr ? &nothing : fault, fault == nullptr ? 0U : 1U},
+                         pool, random::Stream(seed, "faults"));
+  };
+  cameras.push_back(load(nullptr));
+  clouds.push_back(load(nullptr));
+  for (const FaultRow& row : fault_table()) {
+    const Fault fault{.kind = row.kind, .severity = severity};
+    (fault.is_lidar() ? clouds : cameras).push_back(load(&fault));
+  }
+  const auto name = [](const Delivery& d) { return d.faults.empty() ? std::string("clean") : d.faults[0].text(); };
+  const auto shown = std::min<std::size_t>(kCameras, cameras[0].frame.cameras.size());
+  const double shape =
+      shown == 0 ? 0 : 1 / (static_cast<double>(frames.picture_width) / static_cast<double>(frames.picture_height));
+  const int height = static_cast<int>(kWidth * shape);
+  const int camera_rows = static_cast<int>(cameras.size()),
+            cloud_rows = (static_cast<int>(clouds.size()) + kColumns - 1) / kColumns;
+  Canvas canvas(kCameras * (kWidth + 2), camera_rows * (height + 2) + cloud_rows * (kSide + 2), kNight);
+  for (int row = 0; row < camera_rows; ++row) {
+    const Delivery& delivery = cameras[static_cast<std::size_t>(row)];
+    for (std::size_t i = 0; i < shown; ++i)
+      draw_camera(canvas, static_cast<int>(i) * (kWidth + 2), row * (height + 2), kWidth, delivery.frame, i);
+    label(canvas, 0, row * (height + 2), name(delivery));
+  }
+  for (std::size_t i = 0; i < clouds.size(); ++i) {
+    const int x = static_cast<int>(i) % kColumns * (kSide + 3);
+    const int y = camera_rows * (height + 2) + static_cast<int>(i) / kColumns * (kSide + 2);
+    draw_bird_eye(canvas, x, y, kSide, clouds[i].frame);
+    label(canvas, x, y, name(clouds[i]));
+  }
+  return canvas;
+}
+
+}  // namespace camber::data

@@ -1,0 +1,91 @@
+#include "eval/results_source.h"
+
+#include <utility>
+
+#include "data/json_file.h"
+
+namespace camber::eval {
+
+ResultsSource::ResultsSource(const std::filesystem::path& path, bool bare_allowed)
+    : scanner_(path), bare_allowed_(bare_allowed) {}
+
+// Moves on to the next sample's key, or to the end of the file.
+bool ResultsSource::enter_samples() {
+  for (;;) {
+    if (place_ == Place::kEnd) return false;
+    if (place_ == Place::kSamples) return true;
+    const bool first = place_ == Place::kStart;
+    if (first) {
+      scanner_.expect('{', "'{'");
+      place_ = Place::kTopLevel;
+    }
+    if (!first && scanner_.take(',')) {
+      if (scanner_.peek() == '}') scanner_.refuse("must go on with a field's name, got '}'");
+    } else if (!first || scanner_.peek() == '}') {
+      scanner_.expect('}', "',' or '}'");
+      scanner_.expect_end();
+      place_ = Place::kEnd;
+      return false;
+    }
+    std::string key;
+    if (scanner_.peek() != '"') scanner_.refuse("must go on with a field's name");
+    scanner_.append_value(key);
+    scanner_.expect(':', "':'");
+    if (key == "\"results\"") {
+      if (seen_results_) scanner_.refuse("has the field 'results' twice");
+      seen_results_ = true;
+      scanner_.expect('{', "'{' (results maps a sample's token to its boxes)");
+      if (scanner_.take('}')) continue;
+      place_ = Place::kSamples;
+    } else if (first && bare_allowed_ && key != "\"meta\"") {
+      seen_results_ = bare_ = true;
+      pending_key_ = std::move(key);
+      place_ = Place::kSamples;
+    } else {
+      read_other(key);
+    }
+  }
+}
+
+void ResultsSource::read_other(const std::string& key) {
+  std::string text;
+  scanner_.append_value(text);
+  check(key, text);
+  if (key == "\"meta\"") meta_ = std::move(text);
+}
+
+void ResultsSource::check(const std::string& key, std::string text) {
+  data::RecordChunk chunk{.text = "[" + key + "," + std::move(text) + "]"};
+  try {
+    data::read_json_text(chunk, [](data::json::Value value) { data::json::skip(value); });
+  } catch (const data::json::ValueError& error) {
+    scanner_.refuse("field " + data::json::shown_text(key) + ": " + error.what());
+  }
+}
+
+bool ResultsSource::next(data::RecordChunk& chunk) {
+  if (!enter_samples()) return false;
+  chunk.first_record = samples_;
+  chunk.text = "{";
+  while (place_ == Place::kSamples && chunk.text.size() < data::kChunkBytes) {
+    if (chunk.text.size() > 1) chunk.text += ',';
+    if (!pending_key_.empty()) {
+      chunk.text += std::exchange(pending_key_, {});
+    } else {
+      if (scanner_.peek() != '"') scanner_.refuse("must go on with a sample's token");
+      scanner_.append_value(chunk.text);
+      scanner_.expect(':', "':'");
+    }
+    chunk.text += ':';
+    scanner_.append_value(chunk.text);
+    ++samples_;
+    if (scanner_.take(',')) continue;
+    scanner_.expect('}', "',' or '}'");
+    if (bare_) scanner_.expect_end();
+    place_ = bare_ ? Place::kEnd : Place::kTopLevel;
+  }
+  chunk.text += '}';
+  return true;
+}
+
+}  // namespace camber::eval

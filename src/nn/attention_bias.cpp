@@ -1,0 +1,166 @@
+#include "camber/nn/attention_bias.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace camber::nn {
+namespace {
+
+std::vector<std::int64_t> scale_shape(const AttentionBiasOptions& options) {
+  switch (options.sharing) {
+    case ScaleSharing::kPerModality:
+      return {2};
+    case ScaleSharing::kPerLayer:
+      return {options.num_layers};
+    case ScaleSharing::kPerHead:
+      return {options.num_heads};
+    default:
+      return {};
+  }
+}
+
+// The scale as a factor of [Hb, B, Q, M].
+torch::Tensor factor_of(const torch::Tensor& value, ScaleSharing sharing, std::int64_t num_maps, std::int64_t layer) {
+  switch (sharing) {
+    case ScaleSharing::kPerModality: {
+      const auto cameras = value.slice(0, 1, 2).expand({num_maps - 1});
+      return torch::cat({value.slice(0, 0, 1), cameras});
+    }
+    case ScaleSharing::kPerLayer:
+      return value.select(0, layer);
+    case ScaleSharing::kPerHead:
+      return value.view({-1, 1, 1, 1});
+    default:
+      return value;
+  }
+}
+
+// [B, Q, M]: the weight of each map's sensor.
+torch::Tensor weights_by_map(const torch::Tensor& trust, std::int64_t num_maps, bool per_camera) {
+  const std::int64_t sensors = per_camera ? num_maps : 2;
+  TORCH_CHECK_VALUE(trust.dim() == 3 && trust.size(2) == sensors, "[AttentionBias] trust must be [B, Q, ", sensors,
+                    "], got ", trust.sizes());
+  if (per_camera) return trust;
+  const auto cameras = trust.slice(2, 1, 2).expand({trust.size(0), trust.size(1), num_maps - 1});
+  return torch::cat({trust.slice(2, 0, 1), cameras}, 2);
+}
+
+torch::ScalarType type_of(BiasPrecision precision) {
+  switch (precision) {
+    case BiasPrecision::kHalf:
+      return torch::kHalf;
+    case BiasPrecision::kBfloat16:
+      return torch::kBFloat16;
+    default:
+      return torch::kFloat;
+  }
+}
+
+// Float values go out in the precision asked for; double stays double.
+torch::Tensor hand_over(const torch::Tensor& value, BiasPrecision precision) {
+  return value.scalar_type() == torch::kDouble ? value : value.to(type_of(precision));
+}
+
+void check_odd(const char* name, std::int64_t size) {
+  if (size % 2 == 0)
+    throw std::invalid_argument("[AttentionBias] " + std::string(name) +
+                                " must be odd, so that the window has a centre cell, got " + std::to_string(size));
+}
+
+}  // namespace
+
+void AttentionBiasOptions::validate() const {
+  check_odd("bev_window", bev_window);
+  check_odd("camera_window", camera_window);
+  if (sizing == WindowSizing::kObject && centre == WindowCentre::kInitial)
+    throw std::invalid_argument(
+        "[AttentionBias] sizing = object needs centre = refined: a window can follow an object only once it is "
+        "predicted");
+  if (precision == BiasPrecision::kHalf && (clip > 10 || (clip == 0 && scale.max > 10)))
+    throw std::invalid_argument(
+        "[AttentionBias] clip must be at most 10 in half precision, where exp overflows beyond 11.09, got " +
+        std::to_string(clip == 0 ? scale.max : clip));
+  for (std::size_t i = 1; i < clip_schedule.size(); ++i)
+    if (clip_schedule[i].from_epoch <= clip_schedule[i - 1].from_epoch)
+      throw std::invalid_argument("[AttentionBias] clip_schedule must be sorted by from_epoch");
+}
+
+AttentionBiasImpl::AttentionBiasImpl(AttentionBiasOptions bias_options) : options(std::move(bias_options)) {
+  options.validate();
+  reset();
+}
+
+void AttentionBiasImpl::reset() {
+  auto window_scale = options.scale;
+  window_scale.shape = scale_shape(options);
+  scale = register_module("scale", BoundedScale(window_scale));
+  if (!options.segments) return;
+  auto whole_scale = options.segment_scale;
+  whole_scale.shape = scale_shape(options);
+  segment_scale = register_module("segment_scale", BoundedScale(whole_scale));
+}
+
+BiasWindows AttentionBiasImpl::windows(const QueryPlacement& placement, const SensorScene& scene,
+                                       const std::optional<torch::Tensor>& boxes) const {
+  const auto sizes = options.sizing == WindowSizing::kObject && boxes
+                         ? object_window_sizes(*boxes, scene)
+                         : fixed_window_sizes(placement, options.bev_window, options.camera_window);
+  BiasWindows result{.index = windows_at(placement, sizes, scene), .profile = {}};
+  const auto distance = result.index.squared_distance.to(torch::kFloat);
+  if (options.form == WindowForm::kBox) {
+    result.profile = torch::ones_like(distance);
+  } else {
+    // exp(-d^2 / (2 s^2)) with s = size / 6, so 1 / (2 s^2) = 18 / size^2 of the window that the entry belongs to.
+    const auto steepness = 18.0 / sizes.to(torch::kFloat).square().view({1, -1, scene.num_maps()});
+    result.profile = ops::window_values(steepness, distance, result.index.row_offsets, result.index.map_index)
+                         .squeeze(0)
+                         .neg()
+                         .exp();
+  }
+  return result;
+}
+
+torch::Tensor AttentionBiasImpl::strength(const torch::Tensor& trust, std::int64_t num_maps, std::int64_t layer) {
+  const auto weights = weights_by_map(trust, num_maps, options.per_camera).unsqueeze(0);  // [1, B, Q, M]
+  const auto lean = weights * factor_of(scale->value(), options.sharing, num_maps, layer);
+  return torch::clamp(lean, -clip(), clip()).flatten(1, 2);
+}
+
+ops::StructuredBias AttentionBiasImpl::forward(const torch::Tensor& trust, const BiasWindows& windows,
+                                               const SensorScene& scene, std::int64_t layer) {
+  const std::int64_t maps = scene.num_maps();
+  ops::StructuredBias bias;
+  if (options.windows) {
+    const auto lean = strength(trust, maps, layer);
+    const auto value = ops::window_values(lean, windows.profile.to(lean.scalar_type()), windows.index.row_offsets,
+                                          windows.index.map_index);
+    bias.windows =
+        ops::Windows{windows.index.row_offsets, windows.index.key_index, hand_over(value, options.precision)};
+  }
+  bias.segments = ops::Segments{.offsets = torch::tensor(scene.layout().segment_offsets(), torch::kLong)};
+  if (options.segments) {
+    const auto weights = weights_by_map(trust, maps, options.per_camera).unsqueeze(0);
+    const auto lean = weights * factor_of(segment_scale->value(), options.sharing, maps, layer);
+    const double limit = segment_scale->max();
+    bias.segments->value = hand_over(torch::clamp(lean, -limit, limit).transpose(0, 1), options.precision);
+  }
+  return bias;
+}
+
+void AttentionBiasImpl::apply_schedule(std::int64_t epoch, std::int64_t step) {
+  scale->apply_schedule(epoch, step);
+  if (segment_scale) segment_scale->apply_schedule(epoch, step);
+  for (const auto& entry : options.clip_schedule)
+    if (epoch >= entry.from_epoch) scheduled_clip_ = entry.clip;
+}
+
+double AttentionBiasImpl::clip() const {
+  if (scheduled_clip_) return *scheduled_clip_;
+  return options.clip > 0 ? options.clip : scale->max();
+}
+
+torch::Tensor AttentionBiasImpl::penalty() {
+  return segment_scale ? scale->penalty() + segment_scale->penalty() : scale->penalty();
+}
+
+}  // namespace camber::nn

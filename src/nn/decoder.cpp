@@ -1,0 +1,110 @@
+#include "camber/nn/decoder.h"
+
+#include "camber/random/stream.h"
+
+namespace camber::nn {
+namespace {
+
+torch::nn::LayerNorm layer_norm(std::int64_t width) {
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}));
+}
+
+torch::nn::Linear xavier_linear(std::int64_t inputs, std::int64_t outputs) {
+  torch::nn::Linear linear(inputs, outputs);
+  const torch::NoGradGuard guard;
+  torch::nn::init::xavier_uniform_(linear->weight);
+  linear->bias.zero_();
+  return linear;
+}
+
+}  // namespace
+
+FeedForwardImpl::FeedForwardImpl(std::int64_t width, std::int64_t inner_width, double dropout)
+    : width_(width), inner_width_(inner_width), dropout_(dropout) {
+  reset();
+}
+
+void FeedForwardImpl::reset() {
+  expand = register_module("expand", xavier_linear(width_, inner_width_));
+  contract = register_module("contract", xavier_linear(inner_width_, width_));
+}
+
+torch::Tensor FeedForwardImpl::forward(const torch::Tensor& input, std::uint64_t dropout_seed) {
+  const random::Stream stream(dropout_seed, "feedforward");
+  const auto inner = seeded_dropout(torch::relu(expand->forward(input)), dropout_, is_training(), stream.at(0).key());
+  return input + seeded_dropout(contract->forward(inner), dropout_, is_training(), stream.at(1).key());
+}
+
+DecoderLayerImpl::DecoderLayerImpl(TransformerDecoderOptions layer_options) : options(layer_options) {
+  reset();
+}
+
+void DecoderLayerImpl::reset() {
+  const auto attention = [&](double dropout, AttentionKind kind) {
+    return MultiheadAttention(MultiheadAttentionOptions{.width = options.width,
+                                                        .num_heads = options.num_heads,
+                                                        .attention_dropout = dropout,
+                                                        .residual_dropout = options.residual_dropout},
+                              kind);
+  };
+  self_attention = register_module("self_attention", attention(options.self_attention_dropout, AttentionKind::kSelf));
+  norm1 = register_module("norm1", layer_norm(options.width));
+  cross_attention =
+      register_module("cross_attention", attention(options.cross_attention_dropout, AttentionKind::kCross));
+  norm2 = register_module("norm2", layer_norm(options.width));
+  feedforward = register_module("feedforward",
+                                FeedForward(options.width, options.feedforward_width, options.feedforward_dropout));
+  norm3 = register_module("norm3", layer_norm(options.width));
+}
+
+AttendedOutput DecoderLayerImpl::forward(const torch::Tensor& queries, const DecoderInputs& inputs,
+                                         const AttentionCall& call) {
+  const random::Stream stream(call.dropout_seed, "decoder_layer");
+  const AttentionCall among_queries{.masks = {.blocked_mask = inputs.self_blocked},
+                                    .implementation = call.implementation,
+                                    .dropout_seed = stream.at("self").key()};
+  const AttentionInputs self{queries, queries, queries, inputs.query_position, inputs.query_position};
+  auto state = norm1->forward(self_attention->forward(self, among_queries).output);
+
+  auto at_memory = call;
+  at_memory.dropout_seed = stream.at("cross").key();
+  const AttentionInputs cross{state, inputs.memory, inputs.memory, inputs.query_position, inputs.memory_position};
+  auto attended = cross_attention->forward(cross, at_memory);
+  state = norm2->forward(attended.output);
+
+  attended.output = norm3->forward(feedforward->forward(state, stream.at("feedforward").key()));
+  return attended;
+}
+
+TransformerDecoderImpl::TransformerDecoderImpl(TransformerDecoderOptions decoder_options) : options(decoder_options) {
+  reset();
+}
+
+void TransformerDecoderImpl::reset() {
+  layers = register_module("layers", torch::nn::ModuleList());
+  for (std::int64_t i = 0; i < options.num_layers; ++i) layers->push_back(DecoderLayer(options));
+  post_norm = register_module("post_norm", layer_norm(options.width));
+}
+
+DecoderOutput TransformerDecoderImpl::forward(const DecoderInputs& inputs) {
+  const random::Stream stream(inputs.dropout_seed, "decoder");
+  DecoderOutput result;
+  std::vector<torch::Tensor> states;
+  auto queries = inputs.target;
+  for (std::int64_t i = 0; i < options.num_layers; ++i) {
+    const AttentionCall call{
+        .bias = inputs.bias ? inputs.bias(i, states.empty() ? torch::Tensor{} : states.back()) : ops::StructuredBias{},
+        .masks = inputs.cross_masks,
+        .statistics = inputs.statistics,
+        .implementation = inputs.implementation,
+        .dropout_seed = stream.at(static_cast<std::uint64_t>(i)).key()};
+    const auto attended = layers[static_cast<std::size_t>(i)]->as<DecoderLayer>()->forward(queries, inputs, call);
+    queries = attended.output;
+    states.push_back(post_norm->forward(queries));
+    if (attended.statistics) result.statistics.push_back(*attended.statistics);
+  }
+  result.states = torch::stack(states);
+  return result;
+}
+
+}  // namespace camber::nn

@@ -1,0 +1,145 @@
+#include "camber/nn/query_placement.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "camber/geometry/box.h"
+
+namespace camber::nn {
+namespace {
+
+constexpr std::int32_t kSmallestObjectWindow = 3, kLargestObjectWindow = 31;
+
+// The smallest odd number of cells that covers a length given in cells.
+std::int32_t odd_cover(double cells) {
+  const double bounded = std::min(std::max(cells, 1.0), static_cast<double>(kLargestObjectWindow));
+  auto size = static_cast<std::int32_t>(std::ceil(bounded));
+  if (size % 2 == 0) ++size;
+  return std::clamp(size, kSmallestObjectWindow, kLargestObjectWindow);
+}
+
+// Diagonal, in cells, of the rectangle round the corners that lie before the camera; 0 when none does.
+double projected_diagonal(const geometry::Camera& camera, const geometry::Box& box) {
+  double low_u = 1e30, high_u = -1e30, low_v = 1e30, high_v = -1e30;
+  for (const auto& corner : box.corners()) {
+    const auto p = camera.project(corner);
+    if (p.depth <= geometry::kMinimumDepth) continue;
+    low_u = std::min(low_u, p.u);
+    high_u = std::max(high_u, p.u);
+    low_v = std::min(low_v, p.v);
+    high_v = std::max(high_v, p.v);
+  }
+  if (high_u < low_u) return 0;
+  return std::hypot((high_u - low_u) / camera.stride_x(), (high_v - low_v) / camera.stride_y());
+}
+
+torch::Tensor to_host(const torch::Tensor& tensor) {
+  return tensor.detach().to(torch::kCPU, torch::kDouble).contiguous();
+}
+
+}  // namespace
+
+geometry::KeyLayout SensorScene::layout() const {
+  return geometry::KeyLayout::of(grid, cameras.empty() ? std::vector<geometry::Camera>{} : cameras[0]);
+}
+
+void SensorScene::validate(std::int64_t batch) const {
+  TORCH_CHECK_VALUE(cameras.empty() || static_cast<std::int64_t>(cameras.size()) == batch,
+                    "[SensorScene] cameras must be given for every batch element (", batch, "), got ", cameras.size());
+  for (const auto& element : cameras) {
+    TORCH_CHECK_VALUE(element.size() == cameras[0].size(),
+                      "[SensorScene] every batch element must have the same number of cameras, got ", cameras[0].size(),
+                      " and ", element.size());
+    for (std::size_t i = 0; i < element.size(); ++i) {
+      element[i].validate();
+      TORCH_CHECK_VALUE(element[i].rows == cameras[0][i].rows && element[i].columns == cameras[0][i].columns,
+                        "[SensorScene] camera ", i, " must have the same map in every batch element");
+    }
+  }
+}
+
+QueryPlacement place_queries(const torch::Tensor& points, const SensorScene& scene,
+                             const std::optional<torch::Tensor>& available) {
+  TORCH_CHECK_VALUE(points.dim() == 3 && points.size(2) == 3, "[place_queries] points must be [B, Q, 3], got ",
+                    points.sizes());
+  const std::int64_t batch = points.size(0), queries = points.size(1), maps = scene.num_maps();
+  scene.validate(batch);
+  TORCH_CHECK_VALUE(!available || (available->dim() == 2 && available->size(0) == batch && available->size(1) == maps &&
+                                   available->scalar_type() == torch::kBool),
+                    "[place_queries] available must be bool [B, M] = [", batch, ", ", maps, "]");
+  const auto host = to_host(points);
+  const auto present = available ? available->to(torch::kCPU).contiguous() : torch::ones({batch, maps}, torch::kBool);
+  const auto* p = host.const_data_ptr<double>();
+  const auto* live = present.const_data_ptr<bool>();
+  QueryPlacement placement{.cell = torch::full({batch, queries, maps, 2}, -1, torch::kLong),
+                           .seen = torch::zeros({batch, queries, maps}, torch::kBool)};
+  auto* cell = placement.cell.data_ptr<std::int64_t>();
+  auto* seen = placement.seen.data_ptr<bool>();
+  for (std::int64_t b = 0; b < batch; ++b) {
+    for (std::int64_t q = 0; q < queries; ++q, p += 3) {
+      for (std::int64_t m = 0; m < maps; ++m, cell += 2, ++seen) {
+        if (!live[b * maps + m]) continue;
+        const auto at = m == 0 ? scene.grid.cell_at(p[0], p[1])
+                               : scene.cameras[static_cast<std::size_t>(b)][static_cast<std::size_t>(m - 1)].cell_at(
+                                     {p[0], p[1], p[2]});
+        if (!at) continue;
+        cell[0] = at->column;
+        cell[1] = at->row;
+        *seen = true;
+      }
+    }
+  }
+  return placement;
+}
+
+torch::Tensor fixed_window_sizes(const QueryPlacement& placement, std::int64_t bev_window, std::int64_t camera_window) {
+  const auto sizes = torch::full(placement.seen.sizes(), camera_window, torch::kInt);
+  sizes.select(2, 0).fill_(bev_window);
+  return sizes;
+}
+
+torch::Tensor object_window_sizes(const torch::Tensor& boxes, const SensorScene& scene) {
+  TORCH_CHECK_VALUE(boxes.dim() == 3 && boxes.size(2) == 7, "[object_window_sizes] boxes must be [B, Q, 7], got ",
+                    boxes.sizes());
+  const auto host = to_host(boxes);
+  const auto* v = host.const_data_ptr<double>();
+  const std::int64_t batch = boxes.size(0), queries = boxes.size(1), maps = scene.num_maps();
+  const auto sizes = torch::empty({batch, queries, maps}, torch::kInt);
+  auto* out = sizes.data_ptr<std::int32_t>();
+  for (std::int64_t b = 0; b < batch; ++b) {
+    for (std::int64_t q = 0; q < queries; ++q, v += 7) {
+      const geometry::Box box{.center = {v[0], v[1], v[2]}, .length = v[3], .width = v[4], .height = v[5], .yaw = v[6]};
+      *out++ = odd_cover(std::hypot(box.length, box.width) / scene.grid.cell());
+      for (std::int64_t m = 1; m < maps; ++m)
+        *out++ = odd_cover(
+            projected_diagonal(scene.cameras[static_cast<std::size_t>(b)][static_cast<std::size_t>(m - 1)], box));
+    }
+  }
+  return sizes;
+}
+
+ops::WindowIndex windows_at(const QueryPlacement& placement, const torch::Tensor& sizes, const SensorScene& scene) {
+  const auto layout = scene.layout();
+  const auto shape = torch::empty({static_cast<std::int64_t>(layout.maps.size()), 2}, torch::kLong);
+  auto* data = shape.data_ptr<std::int64_t>();
+  for (const auto& map : layout.maps) {
+    *data++ = map.columns;
+    *data++ = map.rows;
+  }
+  if (sizes.numel() > 0) {
+    for (std::size_t m = 0; m < layout.maps.size(); ++m) {
+      const auto& map = layout.maps[m];
+      const auto largest = sizes.select(2, static_cast<std::int64_t>(m)).max().item<std::int32_t>();
+      const std::int64_t cells =
+          std::min<std::int64_t>(largest, map.columns) * std::min<std::int64_t>(largest, map.rows);
+      if (4 * cells > map.keys()) {
+        TORCH_WARN_ONCE("[AttentionBias] a window of ", largest, " x ", largest,
+                        " cells covers more than a quarter of map ", m, " (", map.columns, " x ", map.rows,
+                        "): it hardly tells one place from another");
+      }
+    }
+  }
+  return ops::build_windows(placement.cell, sizes, shape);
+}
+
+}  // namespace camber::nn

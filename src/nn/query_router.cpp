@@ -1,0 +1,125 @@
+#include "camber/nn/query_router.h"
+
+#include "camber/random/stream.h"
+
+namespace camber::nn {
+namespace {
+
+bool uses_content(RouterMode mode) {
+  switch (mode) {
+    case RouterMode::kContent:
+    case RouterMode::kLearned:
+    case RouterMode::kZeroSum:
+    case RouterMode::kSupervised:
+    case RouterMode::kShuffled:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool uses_cues(RouterMode mode) {
+  return mode == RouterMode::kCues || (uses_content(mode) && mode != RouterMode::kContent);
+}
+
+torch::nn::LayerNorm layer_norm(std::int64_t width) {
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}));
+}
+
+}  // namespace
+
+void QueryRouterOptions::validate() const {
+  for (const auto& [name, size] : {std::pair{"bev_window", bev_window}, std::pair{"camera_window", camera_window}})
+    TORCH_CHECK_VALUE(size % 2 == 1, "[QueryRouter] ", name, " must be odd, so that the window has a centre cell, got ",
+                      size);
+}
+
+SensorCues SensorCues::neutral(std::int64_t batch, std::int64_t num_sensors) {
+  return {.age = torch::full({batch, num_sensors}, 0.5), .level = torch::zeros({batch, num_sensors})};
+}
+
+QueryRouterImpl::QueryRouterImpl(QueryRouterOptions router_options) : options(router_options) {
+  options.validate();
+  reset();
+}
+
+void QueryRouterImpl::reset() {
+  const auto gain = [&](const char* name) { return register_parameter(name, torch::zeros({options.num_sensors})); };
+  if (uses_cues(options.mode)) {
+    age_gain = gain("age_gain");
+    level_gain = gain("level_gain");
+    offset = gain("offset");
+  }
+  if (!uses_content(options.mode)) return;
+  local_attention = register_module("local_attention",
+                                    MultiheadAttention(MultiheadAttentionOptions{.width = options.width,
+                                                                                 .num_heads = options.num_heads,
+                                                                                 .residual_dropout = options.dropout},
+                                                       AttentionKind::kCross));
+  norm1 = register_module("norm1", layer_norm(options.width));
+  feedforward = register_module("feedforward", FeedForward(options.width, options.feedforward_width, options.dropout));
+  norm2 = register_module("norm2", layer_norm(options.width));
+  content = register_module("content", torch::nn::Linear(options.width, options.num_sensors));
+  const torch::NoGradGuard guard;
+  content->weight.zero_();
+  content->bias.zero_();
+}
+
+torch::Tensor QueryRouterImpl::content_logits(const RouterInputs& in) {
+  const random::Stream stream(in.dropout_seed, "router");
+  const auto sizes = fixed_window_sizes(in.placement, options.bev_window, options.camera_window);
+  const auto keys = windows_at(in.placement, sizes, *in.scene);
+  const auto target = torch::zeros_like(in.query_position);
+  const AttentionInputs cross{target, in.memory, in.memory, in.query_position, in.memory_position};
+  const auto seen = norm1->forward(local_attention->forward_local(cross, keys, stream.at(0).key()));
+  return content->forward(norm2->forward(feedforward->forward(seen, stream.at(1).key())));
+}
+
+// [B, 1, X]: cues are per sensor, the same for all queries.
+torch::Tensor QueryRouterImpl::cue_logits(const SensorCues& cues) const {
+  TORCH_CHECK_VALUE(cues.age.defined() && cues.age.dim() == 2 && cues.age.size(1) == options.num_sensors &&
+                        cues.level.defined() && cues.level.sizes() == cues.age.sizes(),
+                    "[QueryRouter] cues must hold age and level of [B, ", options.num_sensors, "]");
+  return (age_gain * (0.5 - cues.age) + level_gain * cues.level + offset).unsqueeze(1);
+}
+
+// [B, Q, X]: which sensors see the query's place at all.
+torch::Tensor QueryRouterImpl::live_sensors(const QueryPlacement& placement) const {
+  if (placement.seen.size(2) == options.num_sensors) return placement.seen;
+  return torch::stack({placement.seen.select(2, 0), placement.seen.slice(2, 1).any(2)}, 2);
+}
+
+torch::Tensor QueryRouterImpl::forward(const RouterInputs& in) {
+  if (options.mode == RouterMode::kOff) return {};
+  const std::int64_t batch = in.query_position.size(0), queries = in.query_position.size(1);
+  const auto shape = {batch, queries, options.num_sensors};
+  if (options.mode == RouterMode::kConstant) return torch::ones(shape, in.query_position.options());
+  if (options.mode == RouterMode::kOracle) {
+    TORCH_CHECK_VALUE(in.labels && in.labels->sizes() == torch::IntArrayRef(shape),
+                      "[QueryRouter] labels must be [B, Q, X] in mode oracle");
+    return *in.labels;
+  }
+  auto logits = torch::zeros(shape, in.query_position.options());
+  if (uses_content(options.mode)) logits = logits + content_logits(in);
+  if (uses_cues(options.mode)) logits = logits + cue_logits(in.cues);
+  if (options.mode == RouterMode::kZeroSum) {
+    const auto live = live_sensors(in.placement).to(logits.scalar_type());
+    const auto mean = (logits * live).sum(2, true) / live.sum(2, true).clamp_min(1);
+    logits = (logits - mean) * live;
+  }
+  auto trust = options.activation == WeightActivation::kTanh ? torch::tanh(logits) : torch::sigmoid(logits);
+  if (options.mode == RouterMode::kShuffled)
+    trust = trust.index_select(1, torch::tensor(random::Stream(in.shuffle_seed, "shuffle").permutation(queries)));
+  return trust;
+}
+
+torch::Tensor QueryRouterImpl::supervision_loss(const torch::Tensor& trust, const torch::Tensor& labels,
+                                                const torch::Tensor& foreground) {
+  TORCH_CHECK_VALUE(trust.sizes() == labels.sizes(), "[QueryRouter] labels must have the shape of trust ",
+                    trust.sizes(), ", got ", labels.sizes());
+  const auto chosen = foreground.unsqueeze(-1).to(trust.scalar_type());
+  const auto count = (chosen.sum() * static_cast<double>(trust.size(2))).clamp_min(1);
+  return 0.5 * ((trust - labels).abs() * chosen).sum() / count;
+}
+
+}  // namespace camber::nn

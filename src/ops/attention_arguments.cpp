@@ -1,0 +1,288 @@
+#include "ops/attention_arguments.h"
+
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include "camber/random/philox.h"
+
+namespace camber::ops {
+namespace {
+
+bool is_float(const at::Tensor& tensor) {
+  const auto type = tensor.scalar_type();
+  return type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16;
+}
+
+void check_type(const char* name, const at::Tensor& tensor, at::ScalarType type, const char* type_name) {
+  TORCH_CHECK_VALUE(tensor.scalar_type() == type, "[biased_attention] ", name, " must be ", type_name, ", got ",
+                    describe(tensor));
+}
+
+void check_qkv(const AttentionArguments& a) {
+  TORCH_CHECK_VALUE(a.q.dim() == 4 && is_float(a.q),
+                    "[biased_attention] q must be a float, double, half or bfloat16 tensor [B, H, Q, D], got ",
+                    describe(a.q));
+  for (const auto& [name, tensor] : {std::pair{"k", a.k}, std::pair{"v", a.v}}) {
+    TORCH_CHECK_VALUE(tensor.dim() == 4 && tensor.scalar_type() == a.q.scalar_type(), "[biased_attention] ", name,
+                      " must have four dimensions and the dtype of q (", a.q.scalar_type(), "), got ",
+                      describe(tensor));
+    TORCH_CHECK_VALUE(tensor.sym_size(0) == a.q.sym_size(0) && tensor.sym_size(1) == a.q.sym_size(1),
+                      "[biased_attention] ", name, " must have the batch and heads of q ", a.q.sym_sizes(), ", got ",
+                      tensor.sym_sizes());
+  }
+  TORCH_CHECK_VALUE(a.k.sym_size(3) == a.q.sym_size(3), "[biased_attention] k must have the head dimension of q, ",
+                    a.q.sym_size(3), ", got ", a.k.sym_size(3));
+  TORCH_CHECK_VALUE(a.v.sym_size(2) == a.k.sym_size(2), "[biased_attention] v must have as many keys as k, ",
+                    a.k.sym_size(2), ", got ", a.v.sym_size(2));
+  TORCH_CHECK_VALUE(a.dropout >= 0 && a.dropout < 1, "[biased_attention] dropout must lie in [0, 1), got ", a.dropout);
+  TORCH_CHECK_VALUE(!a.softmax_scale || std::isfinite(*a.softmax_scale),
+                    "[biased_attention] softmax_scale must be finite, got ", a.softmax_scale.value_or(0));
+}
+
+void check_bias(const AttentionArguments& a) {
+  const bool any_window = a.row_offsets.defined() || a.key_index.defined() || a.window_value.defined();
+  if (any_window) {
+    TORCH_CHECK_VALUE(a.row_offsets.defined() && a.key_index.defined() && a.window_value.defined(),
+                      "[biased_attention] row_offsets, key_index and window_value must come together");
+    check_type("row_offsets", a.row_offsets, at::kLong, "int64 [B*Q+1]");
+    check_type("key_index", a.key_index, at::kInt, "int32 [nnz]");
+    TORCH_CHECK_VALUE(a.row_offsets.dim() == 1 && a.row_offsets.sym_size(0) == a.q.sym_size(0) * a.q.sym_size(2) + 1,
+                      "[biased_attention] row_offsets must have B*Q+1 = ", a.q.sym_size(0) * a.q.sym_size(2) + 1,
+                      " entries, got ", a.row_offsets.sym_sizes());
+    TORCH_CHECK_VALUE(is_float(a.window_value) && a.window_value.dim() == 2 && a.key_index.dim() == 1 &&
+                          a.window_value.sym_size(1) == a.key_index.sym_size(0) &&
+                          (a.window_value.sym_size(0) == 1 || a.window_value.sym_size(0) == a.q.sym_size(1)),
+                      "[biased_attention] window_value must be float [1 or H, nnz] = [1 or ", a.q.sym_size(1), ", ",
+                      a.key_index.sym_size(0), "], got ", describe(a.window_value));
+  }
+  if (a.segment_offsets.defined()) {
+    check_type("segment_offsets", a.segment_offsets, at::kLong, "int64 [S+1]");
+    TORCH_CHECK_VALUE(a.segment_offsets.dim() == 1 && a.segment_offsets.sym_size(0) >= 1,
+                      "[biased_attention] segment_offsets must have S+1 entries, got ", a.segment_offsets.sym_sizes());
+  }
+  TORCH_CHECK_VALUE(a.segment_offsets.defined() || (!a.segment_value.defined() && !a.segment_available.defined()),
+                    "[biased_attention] segment_value and segment_available need segment_offsets");
+  if (a.segment_value.defined()) {
+    const auto s = a.segment_offsets.sym_size(0) - 1;
+    const auto& value = a.segment_value;
+    TORCH_CHECK_VALUE(is_float(value) && value.dim() == 4 && value.sym_size(0) == a.q.sym_size(0) &&
+                          (value.sym_size(1) == 1 || value.sym_size(1) == a.q.sym_size(1)) &&
+                          value.sym_size(2) == a.q.sym_size(2) && value.sym_size(3) == s,
+                      "[biased_attention] segment_value must be float [B, 1 or H, Q, S] = [", a.q.sym_size(0),
+                      ", 1 or ", a.q.sym_size(1), ", ", a.q.sym_size(2), ", ", s, "], got ", describe(value));
+  }
+}
+
+// [1|B, 1|H, Q, K]
+void check_pair_mask(const char* name, const AttentionArguments& a, const at::Tensor& mask) {
+  const bool fits = mask.dim() == 4 && (mask.sym_size(0) == 1 || mask.sym_size(0) == a.q.sym_size(0)) &&
+                    (mask.sym_size(1) == 1 || mask.sym_size(1) == a.q.sym_size(1)) &&
+                    mask.sym_size(2) == a.q.sym_size(2) && mask.sym_size(3) == a.k.sym_size(2);
+  TORCH_CHECK_VALUE(fits, "[biased_attention] ", name, " must be [1 or B, 1 or H, Q, K] = [1 or ", a.q.sym_size(0),
+                    ", 1 or ", a.q.sym_size(1), ", ", a.q.sym_size(2), ", ", a.k.sym_size(2), "], got ",
+                    mask.sym_sizes());
+}
+
+void check_masks(const AttentionArguments& a) {
+  if (a.attn_mask.defined()) {
+    TORCH_CHECK_VALUE(is_float(a.attn_mask),
+                      "[biased_attention] attn_mask must be a float tensor (a bool mask goes in "
+                      "as blocked_mask, true = blocked), got ",
+                      describe(a.attn_mask));
+    check_pair_mask("attn_mask", a, a.attn_mask);
+  }
+  if (a.blocked_mask.defined()) {
+    check_type("blocked_mask", a.blocked_mask, at::kBool, "bool (true = blocked)");
+    check_pair_mask("blocked_mask", a, a.blocked_mask);
+  }
+  if (a.key_padding_mask.defined()) {
+    check_type("key_padding_mask", a.key_padding_mask, at::kBool, "bool [B, K] (true = blocked)");
+    TORCH_CHECK_VALUE(a.key_padding_mask.dim() == 2 && a.key_padding_mask.sym_size(0) == a.q.sym_size(0) &&
+                          a.key_padding_mask.sym_size(1) == a.k.sym_size(2),
+                      "[biased_attention] key_padding_mask must be [B, K] = [", a.q.sym_size(0), ", ", a.k.sym_size(2),
+                      "], got ", a.key_padding_mask.sym_sizes());
+  }
+  if (a.key_lengths.defined()) {
+    check_type("key_lengths", a.key_lengths, at::kLong, "int64 [B]");
+    TORCH_CHECK_VALUE(a.key_lengths.dim() == 1 && a.key_lengths.sym_size(0) == a.q.sym_size(0),
+                      "[biased_attention] key_lengths must be [B] = [", a.q.sym_size(0), "], got ",
+                      a.key_lengths.sym_sizes());
+  }
+  if (a.segment_available.defined()) {
+    check_type("segment_available", a.segment_available, at::kBool, "bool [B, S]");
+    TORCH_CHECK_VALUE(a.segment_available.dim() == 2 && a.segment_available.sym_size(0) == a.q.sym_size(0) &&
+                          a.segment_available.sym_size(1) == a.segment_offsets.sym_size(0) - 1,
+                      "[biased_attention] segment_available must be [B, S] = [", a.q.sym_size(0), ", ",
+                      a.segment_offsets.sym_size(0) - 1, "], got ", a.segment_available.sym_sizes());
+  }
+}
+
+void check_no_positive_infinity(const char* name, const at::Tensor& value) {
+  if (!value.defined() || value.numel() == 0) return;
+  // A NaN hides from max() as NaN, which is not +inf: it stays in its row.
+  const double largest = value.detach().max().item<double>();
+  bool found = largest == std::numeric_limits<double>::infinity();
+  if (std::isnan(largest)) found = value.detach().eq(std::numeric_limits<double>::infinity()).any().item<bool>();
+  TORCH_CHECK_VALUE(!found, "[biased_attention] ", name, " must be below +inf (-inf removes a key), got +inf");
+}
+
+}  // namespace
+
+std::array<at::Tensor*, AttentionArguments::kTensors> AttentionArguments::tensors() {
+  return {&q,
+          &k,
+          &v,
+          &row_offsets,
+          &key_index,
+          &window_value,
+          &segment_offsets,
+          &segment_value,
+          &segment_available,
+          &attn_mask,
+          &blocked_mask,
+          &key_padding_mask,
+          &key_lengths};
+}
+
+std::array<const at::Tensor*, AttentionArguments::kTensors> AttentionArguments::tensors() const {
+  std::array<const at::Tensor*, kTensors> result{};
+  const auto pointers = const_cast<AttentionArguments*>(this)->tensors();
+  std::copy(pointers.begin(), pointers.end(), result.begin());
+  return result;
+}
+
+double AttentionArguments::scale() const {
+  return softmax_scale ? *softmax_scale : 1.0 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, q.size(3))));
+}
+
+at::ScalarType AttentionArguments::compute_type() const {
+  return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+std::string describe(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << c10::toString(tensor.scalar_type()) << " " << tensor.sym_sizes();
+  return text.str();
+}
+
+void check_shapes(const AttentionArguments& arguments) {
+  check_qkv(arguments);
+  check_bias(arguments);
+  check_masks(arguments);
+}
+
+void check_rows(const char* op, const at::Tensor& row_offsets, const at::Tensor& key_index, std::int64_t rows,
+                std::int64_t keys) {
+  const auto offsets_tensor = row_offsets.contiguous(), index_tensor = key_index.contiguous();
+  const auto* offsets = offsets_tensor.const_data_ptr<std::int64_t>();
+  const auto* index = index_tensor.const_data_ptr<std::int32_t>();
+  const std::int64_t entries = key_index.size(0);
+  TORCH_CHECK_VALUE(offsets[0] == 0 && offsets[rows] == entries, "[", op,
+                    "] row_offsets must run from 0 to nnz = ", entries, ", got ", offsets[0], " to ", offsets[rows]);
+  for (std::int64_t row = 0; row < rows; ++row)
+    TORCH_CHECK_VALUE(offsets[row] <= offsets[row + 1], "[", op, "] row_offsets must never fall, got ", offsets[row],
+                      " then ", offsets[row + 1], " at row ", row);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t e = offsets[row]; e < offsets[row + 1]; ++e) {
+      TORCH_CHECK_VALUE(index[e] >= 0 && index[e] < keys, "[", op, "] key_index must lie in 0 .. K-1 = ", keys - 1,
+                        ", got ", index[e], " in row ", row);
+      TORCH_CHECK_VALUE(e == offsets[row] || index[e - 1] < index[e], "[", op,
+                        "] key_index must be sorted and unique in a row, got ", index[e - 1], " then ", index[e],
+                        " in row ", row);
+    }
+  }
+}
+
+void check_contents(const AttentionArguments& a) {
+  if (a.row_offsets.defined())
+    check_rows("biased_attention", a.row_offsets, a.key_index, a.batch() * a.queries(), a.keys());
+  if (a.segment_offsets.defined()) {
+    const auto offsets_tensor = a.segment_offsets.contiguous();
+    const auto* offsets = offsets_tensor.const_data_ptr<std::int64_t>();
+    TORCH_CHECK_VALUE(offsets[0] == 0 && offsets[a.segments()] == a.keys(),
+                      "[biased_attention] segment_offsets must run from 0 to K = ", a.keys(), ", got ", offsets[0],
+                      " to ", offsets[a.segments()]);
+    for (std::int64_t s = 0; s < a.segments(); ++s)
+      TORCH_CHECK_VALUE(offsets[s] <= offsets[s + 1], "[biased_attention] segment_offsets must never fall, got ",
+                        offsets[s], " then ", offsets[s + 1]);
+  }
+  if (a.key_lengths.defined()) {
+    const auto lengths = a.key_lengths.contiguous();
+    for (std::int64_t b = 0; b < a.batch(); ++b) {
+      const std::int64_t length = lengths.const_data_ptr<std::int64_t>()[b];
+      TORCH_CHECK_VALUE(length >= 0 && length <= a.keys(),
+                        "[biased_attention] key_lengths must lie in 0 .. K = ", a.keys(), ", got ", length,
+                        " for batch element ", b);
+    }
+  }
+  check_no_positive_infinity("window_value", a.window_value);
+  check_no_positive_infinity("segment_value", a.segment_value);
+  check_no_positive_infinity("attn_mask", a.attn_mask);
+}
+
+ForwardResult empty_results(const AttentionArguments& a) {
+  const auto batch = a.q.sym_size(0), heads = a.q.sym_size(1), queries = a.q.sym_size(2);
+  const auto wide = a.q.options().dtype(a.compute_type());
+  ForwardResult result;
+  result.output = at::empty_symint({batch, queries, heads, a.v.sym_size(3)}, a.q.options()).transpose(1, 2);
+  result.logsumexp = at::empty_symint({batch, heads, queries}, wide);
+  result.row_statistics =
+      a.statistics ? at::empty_symint({kStatistics, batch, heads, queries}, wide) : at::empty({0}, wide);
+  result.segment_mass = a.statistics && a.segment_offsets.defined()
+                            ? at::empty_symint({batch, heads, queries, a.segment_offsets.sym_size(0) - 1}, wide)
+                            : at::empty({0}, wide);
+  return result;
+}
+
+std::array<at::Tensor, kGradients> empty_gradients(const AttentionArguments& a, const Needs& needs) {
+  const std::array<at::Tensor, kGradients> inputs = {a.q, a.k, a.v, a.window_value, a.segment_value, a.attn_mask};
+  std::array<at::Tensor, kGradients> gradients;
+  for (std::size_t i = 0; i < kGradients; ++i)
+    gradients[i] = needs[i] && inputs[i].defined() ? at::empty_symint(inputs[i].sym_sizes(), inputs[i].options())
+                                                   : at::empty({0}, a.q.options());
+  return gradients;
+}
+
+at::Tensor removed_keys(const AttentionArguments& a, std::int64_t b) {
+  at::Tensor removed;
+  const auto add = [&](const at::Tensor& mask) { removed = removed.defined() ? removed.logical_or(mask) : mask; };
+  if (a.key_padding_mask.defined()) add(a.key_padding_mask[b]);
+  if (a.key_lengths.defined()) add(at::arange(a.keys(), a.key_lengths.options()).ge(a.key_lengths[b]));
+  if (a.segment_available.defined()) {
+    const auto lengths = a.segment_offsets.slice(0, 1) - a.segment_offsets.slice(0, 0, -1);
+    add(a.segment_available[b].logical_not().repeat_interleave(lengths, 0, a.keys()));
+  }
+  return removed;
+}
+
+at::Tensor dropout_factors(const AttentionArguments& a, std::int64_t b, std::int64_t q0, std::int64_t q1) {
+  const std::int64_t heads = a.heads(), rows = q1 - q0, keys = a.keys();
+  auto factors = at::empty({heads, rows, keys}, at::device(at::kCPU).dtype(at::kFloat));
+  auto* out = factors.data_ptr<float>();
+  const auto threshold = random::dropout_threshold(a.dropout);
+  const auto key = random::philox_key(static_cast<std::uint64_t>(a.seed));
+  const float kept = static_cast<float>(1.0 / (1.0 - a.dropout));
+  at::parallel_for(0, heads * rows, 8, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const auto head = static_cast<std::uint32_t>(row / rows), query = static_cast<std::uint32_t>(q0 + row % rows);
+      for (std::int64_t j = 0; j < keys; j += 4) {
+        const auto words =
+            random::philox4x32({static_cast<std::uint32_t>(j >> 2), query, head, static_cast<std::uint32_t>(b)}, key);
+        for (std::int64_t lane = 0; lane < 4 && j + lane < keys; ++lane)
+          out[row * keys + j + lane] = words[static_cast<std::size_t>(lane)] >= threshold ? kept : 0.0F;
+      }
+    }
+  });
+  return factors.to(a.q.device(), a.compute_type());
+}
+
+}  // namespace camber::ops

@@ -1,0 +1,99 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "camber/ops/biased_attention.h"
+
+/// The flat arguments of the operator biased_attention, as its schema lists them, and what every implementation asks
+/// of them. An absent tensor is undefined.
+namespace camber::ops {
+
+struct AttentionArguments {
+  at::Tensor q{}, k{}, v{};
+  at::Tensor row_offsets{}, key_index{}, window_value{};
+  at::Tensor segment_offsets{}, segment_value{}, segment_available{};
+  at::Tensor attn_mask{}, blocked_mask{}, key_padding_mask{}, key_lengths{};
+  std::optional<double> softmax_scale{};
+  double dropout = 0;
+  std::int64_t seed = 0;
+  bool statistics = false;
+  std::string implementation = "auto";
+
+  static constexpr std::size_t kTensors = 13;
+  /// All tensors in the order of the schema.
+  std::array<at::Tensor*, kTensors> tensors();
+  std::array<const at::Tensor*, kTensors> tensors() const;
+
+  std::int64_t batch() const { return q.size(0); }
+  std::int64_t heads() const { return q.size(1); }
+  std::int64_t queries() const { return q.size(2); }
+  std::int64_t keys() const { return k.size(2); }
+  std::int64_t segments() const { return segment_offsets.defined() ? segment_offsets.size(0) - 1 : 0; }
+  double scale() const;
+  /// Scores, sums and gradients are kept in float, for double inputs in double.
+  at::ScalarType compute_type() const;
+};
+
+/// The differentiable inputs, in the order in which biased_attention_backward takes and returns them.
+enum Gradient { kQuery, kKey, kValue, kWindowValue, kSegmentValue, kAttnMask, kGradients };
+using Needs = std::array<bool, kGradients>;
+
+/// The row statistics in the order of the operator's tensor [6, B, H, Q].
+enum Statistic { kEntropy, kLargestWeight, kSumOfSquares, kChange, kDivergence, kKeysLeft, kStatistics };
+
+struct ForwardResult {
+  at::Tensor output{}, logsumexp{};
+  at::Tensor row_statistics{};  // [6, B, H, Q], or [0]
+  at::Tensor segment_mass{};    // [B, H, Q, S], or [0]
+};
+
+/// "float [2, 4, 8]": how a tensor is named in an error.
+std::string describe(const at::Tensor& tensor);
+
+/// Shapes and dtypes; safe for tensors without storage and with symbolic sizes.
+void check_shapes(const AttentionArguments& arguments);
+/// The contents of index tensors and biases: sorted rows, keys in range, offsets that rise, no +inf. CPU tensors only.
+void check_contents(const AttentionArguments& arguments);
+/// The sparse rows alone, for operators that take a list of keys without the rest.
+void check_rows(const char* op, const at::Tensor& row_offsets, const at::Tensor& key_index, std::int64_t rows,
+                std::int64_t keys);
+
+/// Empty results with the shapes and strides that every implementation returns: output is stored as [B, Q, H, Dv], so
+/// that joining the heads afterwards costs nothing.
+ForwardResult empty_results(const AttentionArguments& arguments);
+/// Empty gradients: like the input where asked for, else [0].
+std::array<at::Tensor, kGradients> empty_gradients(const AttentionArguments& arguments, const Needs& needs);
+
+/// Bool [K]: the keys that padding, length or an absent sensor removes for batch element b; undefined where none can
+/// be.
+at::Tensor removed_keys(const AttentionArguments& arguments, std::int64_t b);
+
+/// What dropout multiplies the weights with, [H, q1-q0, K]: 0 or 1/(1-p).
+at::Tensor dropout_factors(const AttentionArguments& arguments, std::int64_t b, std::int64_t q0, std::int64_t q1);
+
+/// The two implementations in plain tensor operations. The reference is differentiable by itself.
+ForwardResult reference_forward(const AttentionArguments& arguments);
+ForwardResult streamed_forward(const AttentionArguments& arguments);
+std::array<at::Tensor, kGradients> streamed_backward(const AttentionArguments& arguments, const at::Tensor& output,
+                                                     const at::Tensor& logsumexp, const at::Tensor& grad_output,
+                                                     const at::Tensor& grad_logsumexp, const Needs& needs);
+
+/// The CPU kernels: why they cannot take a call (empty when they can), and the call itself.
+std::vector<std::string> fused_obstacles(const AttentionArguments& arguments);
+ForwardResult fused_forward(const AttentionArguments& arguments);
+std::array<at::Tensor, kGradients> fused_backward(const AttentionArguments& arguments, const at::Tensor& output,
+                                                  const at::Tensor& logsumexp, const at::Tensor& grad_output,
+                                                  const at::Tensor& grad_logsumexp, const Needs& needs);
+
+/// Statistics of rows of scores: z [.., K] with the bias, z0 without its finite part, bias [.., K] (0 where removed).
+/// Writes [6, ..] and the mass per segment.
+void row_statistics(const AttentionArguments& arguments, const at::Tensor& z, const at::Tensor& z0,
+                    const at::Tensor& bias, const at::Tensor& logsumexp, const at::Tensor& statistics,
+                    const at::Tensor& segment_mass);
+
+}  // namespace camber::ops

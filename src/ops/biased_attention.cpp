@@ -1,0 +1,358 @@
+#include "camber/ops/biased_attention.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "ops/attention_arguments.h"
+#include "ops/implementation_choice.h"
+
+// The operator camber::biased_attention: its kernels are boxed, so that the 18 arguments of its schema are taken apart
+// in one place (pop_arguments) and put together in one place (push_arguments).
+namespace camber::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Stack = torch::jit::Stack;
+
+AttentionArguments pop_arguments(Stack& stack) {
+  AttentionArguments a;
+  a.implementation = torch::jit::pop(stack).toStringRef();
+  a.statistics = torch::jit::pop(stack).toBool();
+  a.seed = torch::jit::pop(stack).toInt();
+  a.dropout = torch::jit::pop(stack).toDouble();
+  a.softmax_scale = torch::jit::pop(stack).toOptional<double>();
+  const auto tensors = a.tensors();
+  for (auto it = tensors.rbegin(); it != tensors.rend(); ++it) {
+    const c10::IValue value = torch::jit::pop(stack);
+    if (!value.isNone()) **it = value.toTensor();
+  }
+  return a;
+}
+
+void push_arguments(Stack& stack, const AttentionArguments& a) {
+  for (const at::Tensor* tensor : a.tensors())
+    stack.push_back(tensor->defined() ? c10::IValue(*tensor) : c10::IValue());
+  torch::jit::push(stack, a.softmax_scale, a.dropout, a.seed, a.statistics, a.implementation);
+}
+
+void push_result(Stack& stack, ForwardResult result) {
+  torch::jit::push(stack, std::move(result.output), std::move(result.logsumexp), std::move(result.row_statistics),
+                   std::move(result.segment_mass));
+}
+
+ForwardResult pop_result(Stack& stack) {
+  ForwardResult result;
+  for (at::Tensor* tensor : {&result.segment_mass, &result.row_statistics, &result.logsumexp, &result.output})
+    *tensor = torch::jit::pop(stack).toTensor();
+  return result;
+}
+
+// What the backward operator takes beside the arguments of the forward one.
+struct BackwardArguments {
+  at::Tensor grad_output{}, grad_logsumexp{}, output{}, logsumexp{};
+  AttentionArguments forward{};
+  Needs needs{};
+};
+
+BackwardArguments pop_backward_arguments(Stack& stack) {
+  BackwardArguments b;
+  const auto needs = torch::jit::pop(stack).toBoolList();
+  TORCH_CHECK_VALUE(needs.size() == kGradients, "[biased_attention_backward] needs must have ", int{kGradients},
+                    " entries, got ", needs.size());
+  for (std::size_t i = 0; i < kGradients; ++i) b.needs[i] = needs.get(i);
+  b.forward = pop_arguments(stack);
+  for (at::Tensor* tensor : {&b.logsumexp, &b.output}) *tensor = torch::jit::pop(stack).toTensor();
+  if (const c10::IValue value = torch::jit::pop(stack); !value.isNone()) b.grad_logsumexp = value.toTensor();
+  b.grad_output = torch::jit::pop(stack).toTensor();
+  return b;
+}
+
+void push_backward_arguments(Stack& stack, const BackwardArguments& b) {
+  torch::jit::push(stack, b.grad_output, b.grad_logsumexp.defined() ? c10::IValue(b.grad_logsumexp) : c10::IValue(),
+                   b.output, b.logsumexp);
+  push_arguments(stack, b.forward);
+  c10::List<bool> needs;
+  for (const bool need : b.needs) needs.push_back(need);
+  stack.emplace_back(needs);
+}
+
+const c10::OperatorHandle& forward_operator() {
+  static const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow("camber::biased_attention", "");
+  return handle;
+}
+
+const c10::OperatorHandle& backward_operator() {
+  static const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow("camber::biased_attention_backward", "");
+  return handle;
+}
+
+ForwardResult call_forward(const AttentionArguments& a) {
+  Stack stack;
+  push_arguments(stack, a);
+  forward_operator().callBoxed(stack);
+  return pop_result(stack);
+}
+
+variable_list call_backward(const BackwardArguments& b) {
+  Stack stack;
+  push_backward_arguments(stack, b);
+  backward_operator().callBoxed(stack);
+  variable_list gradients;
+  for (const auto& value : stack) gradients.push_back(value.toTensor());
+  return gradients;
+}
+
+void run_forward(const c10::OperatorHandle&, Stack* stack) {
+  const auto a = pop_arguments(*stack);
+  check_shapes(a);
+  if (a.q.is_cpu()) check_contents(a);
+  switch (choose_implementation(a).ran) {
+    case Implementation::kReference: {
+      auto result = reference_forward(a);
+      // Every implementation returns the strides that the Meta kernel promises.
+      auto output = empty_results(a).output;
+      output.copy_(result.output);
+      result.output = output;
+      return push_result(*stack, result);
+    }
+    case Implementation::kFused:
+      return push_result(*stack, fused_forward(a));
+    default:
+      return push_result(*stack, streamed_forward(a));
+  }
+}
+
+void run_report(const c10::OperatorHandle&, Stack* stack) {
+  const auto a = pop_arguments(*stack);
+  check_shapes(a);
+  stack->emplace_back(choose_implementation(a).sentence());
+}
+
+void run_backward(const c10::OperatorHandle&, Stack* stack) {
+  auto b = pop_backward_arguments(*stack);
+  const std::array<at::Tensor, kGradients> inputs = {
+      b.forward.q, b.forward.k, b.forward.v, b.forward.window_value, b.forward.segment_value, b.forward.attn_mask};
+  for (std::size_t i = 0; i < kGradients; ++i) b.needs[i] = b.needs[i] && inputs[i].defined();
+  const auto backward =
+      choose_implementation(b.forward).ran == Implementation::kFused ? fused_backward : streamed_backward;
+  for (auto& gradient : backward(b.forward, b.output, b.logsumexp, b.grad_output, b.grad_logsumexp, b.needs))
+    stack->emplace_back(std::move(gradient));
+}
+
+void run_forward_meta(const c10::OperatorHandle&, Stack* stack) {
+  const auto a = pop_arguments(*stack);
+  check_shapes(a);
+  push_result(*stack, empty_results(a));
+}
+
+void run_backward_meta(const c10::OperatorHandle&, Stack* stack) {
+  const auto b = pop_backward_arguments(*stack);
+  for (auto& gradient : empty_gradients(b.forward, b.needs)) stack->emplace_back(std::move(gradient));
+}
+
+// q, k and v go to the lower precision; the bias never does.
+void run_forward_autocast(const c10::OperatorHandle&, Stack* stack) {
+  auto a = pop_arguments(*stack);
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
+  const auto type = at::autocast::get_autocast_dtype(at::kCPU);
+  for (at::Tensor* tensor : {&a.q, &a.k, &a.v}) *tensor = at::autocast::cached_cast(type, *tensor, at::kCPU);
+  push_result(*stack, call_forward(a));
+}
+
+// A second derivative would need the derivative of the recomputing pass; nobody has asked for it.
+struct RefuseDoubleBackward : public torch::autograd::Function<RefuseDoubleBackward> {
+  // The tensors stand apart to make edges in the graph; `b` holds everything.
+  static variable_list forward(AutogradContext*, const at::Tensor& /*grad_output*/, const at::Tensor& /*q*/,
+                               const at::Tensor& /*k*/, const at::Tensor& /*v*/,
+                               const std::optional<at::Tensor>& /*grad_logsumexp*/,
+                               const std::optional<at::Tensor>& /*window_value*/,
+                               const std::optional<at::Tensor>& /*segment_value*/,
+                               const std::optional<at::Tensor>& /*attn_mask*/, const BackwardArguments& b) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    return call_backward(b);
+  }
+  static variable_list backward(AutogradContext*, const variable_list&) {
+    TORCH_CHECK_NOT_IMPLEMENTED(false,
+                                "[biased_attention] double backward must not be asked for: only first derivatives "
+                                "exist (use implementation = reference for higher ones)");
+  }
+};
+
+std::optional<at::Tensor> optional_of(const at::Tensor& t) {
+  return t.defined() ? std::optional(t) : std::nullopt;
+}
+
+void run_backward_autograd(const c10::OperatorHandle&, Stack* stack) {
+  const auto b = pop_backward_arguments(*stack);
+  const auto& a = b.forward;
+  for (auto& gradient : RefuseDoubleBackward::apply(b.grad_output, a.q, a.k, a.v, optional_of(b.grad_logsumexp),
+                                                    optional_of(a.window_value), optional_of(a.segment_value),
+                                                    optional_of(a.attn_mask), b))
+    stack->emplace_back(std::move(gradient));
+}
+
+struct BiasedAttention : public torch::autograd::Function<BiasedAttention> {
+  // The six differentiable inputs stand apart, so that autograd sees them; `rest` holds everything.
+  static variable_list forward(AutogradContext* context, const at::Tensor& /*q*/, const at::Tensor& /*k*/,
+                               const at::Tensor& /*v*/, const std::optional<at::Tensor>& /*window_value*/,
+                               const std::optional<at::Tensor>& /*segment_value*/,
+                               const std::optional<at::Tensor>& /*attn_mask*/, const AttentionArguments& rest) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    const auto result = call_forward(rest);
+    variable_list saved;
+    for (const at::Tensor* tensor : rest.tensors()) saved.push_back(*tensor);
+    saved.push_back(result.output);
+    saved.push_back(result.logsumexp);
+    context->save_for_backward(std::move(saved));
+    context->saved_data["softmax_scale"] = rest.softmax_scale;
+    context->saved_data["dropout"] = rest.dropout;
+    context->saved_data["seed"] = rest.seed;
+    context->saved_data["implementation"] = rest.implementation;
+    context->set_materialize_grads(false);
+    context->mark_non_differentiable({result.row_statistics, result.segment_mass});
+    return {result.output, result.logsumexp, result.row_statistics, result.segment_mass};
+  }
+
+  // Autograd numbers only the inputs that are there.
+  static Needs needed(AutogradContext* context, const AttentionArguments& a) {
+    const std::array<const at::Tensor*, kGradients> inputs = {
+        &a.q, &a.k, &a.v, &a.window_value, &a.segment_value, &a.attn_mask};
+    Needs needs{};
+    std::size_t edge = 0;
+    for (std::size_t i = 0; i < kGradients; ++i)
+      if (inputs[i]->defined()) needs[i] = context->needs_input_grad(edge++);
+    return needs;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    BackwardArguments b;
+    const auto tensors = b.forward.tensors();
+    for (std::size_t i = 0; i < tensors.size(); ++i) *tensors[i] = saved[i];
+    b.output = saved[tensors.size()];
+    b.logsumexp = saved[tensors.size() + 1];
+    b.forward.softmax_scale = context->saved_data["softmax_scale"].toOptional<double>();
+    b.forward.dropout = context->saved_data["dropout"].toDouble();
+    b.forward.seed = context->saved_data["seed"].toInt();
+    b.forward.implementation = context->saved_data["implementation"].toStringRef();
+    variable_list result(kGradients + 1);
+    if (!gradients[0].defined() && !gradients[1].defined()) return result;
+    b.grad_output = gradients[0].defined() ? gradients[0] : at::zeros_like(b.output);
+    b.grad_logsumexp = gradients[1];
+    b.needs = needed(context, b.forward);
+    const auto computed = call_backward(b);
+    for (std::size_t i = 0; i < kGradients; ++i)
+      if (b.needs[i]) result[i] = computed[i];
+    return result;
+  }
+};
+
+void run_forward_autograd(const c10::OperatorHandle&, Stack* stack) {
+  const auto a = pop_arguments(*stack);
+  if (a.implementation == "reference") {
+    // Plain differentiable operations: autograd goes through them, to any order.
+    check_shapes(a);
+    if (a.q.is_cpu()) check_contents(a);
+    return push_result(*stack, reference_forward(a));
+  }
+  const auto result = BiasedAttention::apply(a.q, a.k, a.v, optional_of(a.window_value), optional_of(a.segment_value),
+                                             optional_of(a.attn_mask), a);
+  push_result(*stack, {result[0], result[1], result[2], result[3]});
+}
+
+AttentionArguments arguments_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                const StructuredBias& bias, const AttentionOptions& options) {
+  const auto tensor = [](const std::optional<at::Tensor>& t) { return t.value_or(at::Tensor{}); };
+  AttentionArguments a{.q = q, .k = k, .v = v};
+  if (bias.windows) {
+    a.row_offsets = bias.windows->row_offsets;
+    a.key_index = bias.windows->key_index;
+    a.window_value = bias.windows->value;
+  }
+  if (bias.segments) {
+    a.segment_offsets = bias.segments->offsets;
+    a.segment_value = tensor(bias.segments->value);
+  }
+  a.segment_available = tensor(options.masks.segment_available);
+  a.attn_mask = tensor(options.masks.attn_mask);
+  a.blocked_mask = tensor(options.masks.blocked_mask);
+  a.key_padding_mask = tensor(options.masks.key_padding_mask);
+  a.key_lengths = tensor(options.masks.key_lengths);
+  a.softmax_scale = options.softmax_scale;
+  a.dropout = options.dropout;
+  a.seed = static_cast<std::int64_t>(options.dropout_seed);
+  a.statistics = options.statistics;
+  a.implementation = name_of(options.implementation);
+  return a;
+}
+
+}  // namespace
+
+AttentionOutput biased_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                 const StructuredBias& bias, const AttentionOptions& options, AttentionReport* report) {
+  const auto arguments = arguments_of(q, k, v, bias, options);
+  if (report != nullptr) *report = choose_implementation(arguments);
+  const auto result = call_forward(arguments);
+  AttentionOutput output{.output = result.output, .logsumexp = result.logsumexp};
+  if (options.statistics) {
+    const auto row = [&](Statistic which) { return result.row_statistics.select(0, which); };
+    output.statistics = AttentionStatistics{.entropy = row(kEntropy),
+                                            .largest_weight = row(kLargestWeight),
+                                            .sum_of_squares = row(kSumOfSquares),
+                                            .change = row(kChange),
+                                            .divergence = row(kDivergence),
+                                            .keys_left = row(kKeysLeft)};
+    if (bias.segments) output.statistics->segment_mass = result.segment_mass;
+  }
+  return output;
+}
+
+AttentionOutput merge(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& logsumexps) {
+  TORCH_CHECK_VALUE(!outputs.empty() && outputs.size() == logsumexps.size(),
+                    "[merge] outputs and logsumexps must have the same number of shards, at least one, got ",
+                    outputs.size(), " and ", logsumexps.size());
+  const auto all = at::stack(logsumexps);  // [N, B, H, Q]
+  const auto dead = all.eq(-std::numeric_limits<double>::infinity()).all(0);
+  const auto safe = all.masked_fill(dead.unsqueeze(0), 0);  // a row no shard knows stays without gradient
+  const auto joint = at::logsumexp(safe, 0);
+  const auto weights = (safe - joint).exp().masked_fill(dead, 0);
+  const auto wide = at::stack(outputs).to(all.scalar_type());
+  return {.output = (weights.unsqueeze(-1) * wide).sum(0).to(outputs[0].scalar_type()),
+          .logsumexp = joint.masked_fill(dead, -std::numeric_limits<double>::infinity())};
+}
+
+void register_operators() {}
+
+TORCH_LIBRARY_IMPL(camber, CompositeExplicitAutograd, m) {
+  m.impl("biased_attention", torch::CppFunction::makeFromBoxedFunction<&run_forward>());
+  m.impl("biased_attention_backward", torch::CppFunction::makeFromBoxedFunction<&run_backward>());
+}
+
+TORCH_LIBRARY_IMPL(camber, CompositeImplicitAutograd, m) {
+  m.impl("biased_attention_report", torch::CppFunction::makeFromBoxedFunction<&run_report>());
+}
+
+TORCH_LIBRARY_IMPL(camber, Meta, m) {
+  m.impl("biased_attention", torch::CppFunction::makeFromBoxedFunction<&run_forward_meta>());
+  m.impl("biased_attention_backward", torch::CppFunction::makeFromBoxedFunction<&run_backward_meta>());
+}
+
+TORCH_LIBRARY_IMPL(camber, Autograd, m) {
+  m.impl("biased_attention", torch::CppFunction::makeFromBoxedFunction<&run_forward_autograd>());
+  m.impl("biased_attention_backward", torch::CppFunction::makeFromBoxedFunction<&run_backward_autograd>());
+}
+
+TORCH_LIBRARY_IMPL(camber, AutocastCPU, m) {
+  m.impl("biased_attention", torch::CppFunction::makeFromBoxedFunction<&run_forward_autocast>());
+}
+
+}  // namespace camber::ops

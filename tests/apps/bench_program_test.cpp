@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+
+// `camber bench attention`, called as a person calls it.
+namespace camber::app {
+namespace {
+
+struct Answer {
+  int code = -1;
+  std::string output{};  // of both streams
+};
+
+Answer call(const std::string& arguments) {
+  const char* program = std::getenv("CAMBER_PROGRAM");
+  FILE* pipe = popen((std::string("'") + program + "' " + arguments + " 2>&1").c_str(), "r");
+  Answer answer;
+  for (int letter = std::fgetc(pipe); letter != EOF; letter = std::fgetc(pipe))
+    answer.output += static_cast<char>(letter);
+  const int status = pclose(pipe);
+  answer.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return answer;
+}
+
+TEST(BenchProgram, MeasuresTimeMemoryAndSpeedup) {
+  const Answer answer =
+      call("bench attention --queries 30 --keys 5000 --repeats 1 --only camber/windows,dense_bias_with --format json");
+  ASSERT_EQ(answer.code, 0) << answer.output;
+  const auto bench = nlohmann::json::parse(answer.output);
+  EXPECT_GT(bench.at("peak").at("fma_gflops").get<double>(), 0);
+  EXPECT_GE(bench.at("peak").at("bf16_gflops").get<double>(), bench.at("peak").at("fma_gflops").get<double>());
+  std::map<std::string, nlohmann::json> rows;
+  for (const auto& row : bench.at("rows"))
+    rows[row.at("name").get<std::string>() + " " + row.at("pass").get<std::string>()] = row;
+  ASSERT_EQ(rows.size(), 6U);
+  const std::map<std::string, double> counted = {{"forward", 4}, {"backward", 10}, {"forward+backward", 14}};
+  for (const auto& [name, row] : rows) {
+    const std::string pass = row.at("pass");
+    const double milliseconds = row.at("milliseconds").get<double>(), gflops = row.at("gflops").get<double>();
+    EXPECT_GT(milliseconds, 0) << name;
+    const double work = counted.at(pass) * 8 * 30 * 5000 * 32 * 1e-9;
+    EXPECT_NEAR(gflops * milliseconds / 1e3, work, 1e-6 * work) << name;
+    EXPECT_GT(row.at("share_of_peak").get<double>(), 0) << name;
+    EXPECT_EQ(row.at("extra_megabytes").is_null(), pass == "backward") << name;
+    const double ours = rows.at("camber/windows " + pass).at("milliseconds").get<double>();
+    EXPECT_DOUBLE_EQ(row.at("speedup").get<double>(), milliseconds / ours) << name;
+  }
+  // A dense bias with gradients takes several tensors [8, 30, 5000] of floats.
+  const double dense = rows.at("sdpa/dense_bias_with_gradient forward+backward").at("extra_megabytes").get<double>();
+  EXPECT_GT(dense, 2 * 8 * 30 * 5000 * 4 / 1048576.0);
+}
+
+TEST(BenchProgram, TextFitsEightyColumnsAndEveryExampleRuns) {
+  for (const std::string command : {"bench ", "bench attention "}) {
+    const Answer help = call(command + "--help");
+    const std::size_t example = help.output.find("example:\n  camber ");
+    ASSERT_NE(example, std::string::npos) << command;
+    const std::size_t begin = example + std::string("example:\n  camber ").size();
+    const Answer answer = call(help.output.substr(begin, help.output.find('\n', begin) - begin));
+    EXPECT_EQ(answer.code, 0) << answer.output;
+    for (std::size_t at = 0; at < answer.output.size();) {
+      const std::size_t end = answer.output.find('\n', at);
+      EXPECT_LE(end - at, 80U) << answer.output.substr(at, end - at);
+      at = end + 1;
+    }
+  }
+  const Answer csv = call("bench attention --queries 5 --keys 5000 --repeats 1 --no-memory --only local --format csv");
+  EXPECT_EQ(std::count(csv.output.begin(), csv.output.end(), '\n'), 1 + 4) << csv.output;
+}
+
+TEST(BenchProgram, BadInputIsAnsweredWithASentence) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--keys 7", "camber: [bench attention] keys must be one of 22384, 56400, 5000, whose maps are known, got 7\n"},
+      {"--only fast", "camber: [bench attention] only must be part of a row's name (camber/windows, camber/no_bias, "},
+      {"--memory-of camber", "camber: [bench attention] --memory-of must be NAME:PASS, got 'camber'\n"},
+      {"--memory-of a:forward",
+       "camber: [bench attention] --memory-of must be a known row, NAME:PASS, got 'a:forward'\n"},
+      {"--repeats 0", "camber: [bench attention] repeats must be at least 1, got 0\n"},
+  };
+  for (const auto& [arguments, sentence] : cases) {
+    const Answer answer = call(std::string("bench attention ") + arguments);
+    EXPECT_EQ(answer.code, 2) << arguments;
+    EXPECT_TRUE(answer.output.starts_with(sentence)) << answer.output;
+  }
+}
+
+}  // namespace
+}  // namespace camber::app

@@ -1,0 +1,113 @@
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// The sub-commands that make and look over data, called as a person calls them.
+namespace camber::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Answer {
+  int code = -1;
+  std::string output{}, errors{};
+};
+
+class WorldProgram : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* program = std::getenv("CAMBER_PROGRAM");
+    if (program == nullptr) GTEST_SKIP() << "CAMBER_PROGRAM names no program to test";
+    program_ = program;
+    folder_ = fs::temp_directory_path() / ("camber_world_program_" + std::to_string(getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  Answer call(const std::string& arguments) const {
+    const std::string out = (folder_ / "out").string(), errors = (folder_ / "errors").string();
+    const int status = std::system(
+        ("cd '" + folder_.string() + "' && '" + program_ + "' " + arguments + " >'" + out + "' 2>'" + errors + "'")
+            .c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content(out), content(errors)};
+  }
+  static std::string content(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  std::string program_;
+  fs::path folder_;
+};
+
+TEST_F(WorldProgram, SimulatesFaultsAndInspects) {
+  const Answer simulated = call("simulate --out world --scenes 4 --world.frames=3 --seed 7 --format json");
+  ASSERT_EQ(simulated.code, 0) << simulated.errors;
+  const auto summary = nlohmann::json::parse(simulated.output);
+  EXPECT_EQ(summary["frames"], 12);
+  EXPECT_EQ(summary["scenes"], 4);
+  EXPECT_TRUE(fs::exists(folder_ / "world/v1.0-simulated/sample_annotation.json"));
+
+  const Answer faults = call("faults --data world --split test --faults frozen:2:other_scene --out frozen");
+  EXPECT_EQ(faults.code, 2);  // one test scene: there is no other to take pictures from
+  EXPECT_NE(faults.errors.find("a frame to repeat must exist"), std::string::npos);
+  const Answer dark = call("faults --data world --faults dark:4,beams --out dark --format json");
+  ASSERT_EQ(dark.code, 0) << dark.errors;
+  EXPECT_EQ(nlohmann::json::parse(dark.output)["changed_files"], 12 * (6 + 3));
+
+  const Answer counts = call("inspect --data world --read --format json");
+  ASSERT_EQ(counts.code, 0) << counts.errors;
+  EXPECT_EQ(nlohmann::json::parse(counts.output)["tables"]["sample"], 12);
+  EXPECT_EQ(nlohmann::json::parse(counts.output)["sensors"][0]["damaged"], 0);
+  const Answer gates = call("inspect --data world --gates --format json");
+  ASSERT_EQ(gates.code, 0) << gates.errors;
+  EXPECT_EQ(nlohmann::json::parse(gates.output)["frames"], 12);
+  const Answer picture = call("inspect --data world --picture a.png --frame 5 --faults rain:3 --sheet b.jpg");
+  ASSERT_EQ(picture.code, 0) << picture.errors;
+  EXPECT_EQ(content(folder_ / "a.png").substr(1, 3), "PNG");
+  EXPECT_EQ(content(folder_ / "b.jpg").substr(0, 2), "\xFF\xD8");
+}
+
+TEST_F(WorldProgram, WritesAnyRigAndTheReferenceSize) {
+  std::ofstream(folder_ / "rig.toml")
+      << "[world]\nframes = 1\n[rig.lidar]\nbeams = 4\n[[rig.cameras]]\nname = \"ONE\"\n"
+         "width = 64\nheight = 40\n";
+  ASSERT_EQ(call("simulate --out one --scenes 1 --config rig.toml").code, 0);
+  EXPECT_TRUE(fs::exists(folder_ / "one/samples/ONE"));
+  EXPECT_FALSE(fs::exists(folder_ / "one/samples/CAM_FRONT"));
+  const Answer both = call("simulate --out two --scenes 1 --config rig.toml --reference-size");
+  EXPECT_EQ(both.code, 2);
+  EXPECT_EQ(both.errors, "camber: [simulate] --reference-size must not be given with a rig of your own\n");
+  ASSERT_EQ(call("simulate --out large --scenes 1 --reference-size --world.frames=1").code, 0);
+  const auto rows = nlohmann::json::parse(content(folder_ / "large/v1.0-simulated/sample_data.json"));
+  EXPECT_EQ(rows[3]["width"], 1600);
+  EXPECT_EQ(rows[3]["height"], 900);
+}
+
+TEST_F(WorldProgram, AnswersMistakesInASentence) {
+  EXPECT_EQ(call("simulate --scenes 2").code, 2);
+  EXPECT_NE(call("simulate --out x --world.frmes=2").errors.find("frames"), std::string::npos);
+  EXPECT_EQ(call("simulate --out x --scenes 0").errors, "camber: [simulate] scenes must be 1 to 9999, got 0\n");
+  EXPECT_NE(call("faults --data x --faults drak --out y").errors.find("did you mean 'dark'"), std::string::npos);
+  EXPECT_EQ(call("inspect --data nowhere --read --tables-only").errors,
+            "camber: [inspect] --tables-only and --read must not be given together\n");
+  EXPECT_EQ(call("inspect --data nowhere --gates").code, 2);
+}
+
+TEST_F(WorldProgram, TheDocumentationHoldsTheTableOfFaults) {
+  const char* source = std::getenv("CAMBER_SOURCE");
+  ASSERT_NE(source, nullptr);
+  const std::string page = content(fs::path(source) / "docs/world.md");
+  EXPECT_NE(page.find(call("faults --list").output), std::string::npos);
+  const std::string configured = content(fs::path(source) / "configs/simulate.toml");
+  EXPECT_EQ(configured, call("simulate --print-config").output);
+}
+
+}  // namespace
+}  // namespace camber::app

@@ -1,0 +1,154 @@
+#include "camber/data/loader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "data/simulated_world.h"
+#include "data/small_world.h"
+
+namespace camber::data {
+namespace {
+
+using tests::message_of;
+using tests::simulated_world;
+
+LoaderOptions options() {
+  LoaderOptions result{.frame = tests::simulated_frames(), .batch_size = 3};
+  result.faults.lying_share = 0.3;
+  return result;
+}
+
+// Everything a trainer sees, as one string.
+std::string bytes_of(const Batch& batch) {
+  std::string bytes;
+  const auto add = [&bytes](const void* data, std::size_t size) { bytes.append(static_cast<const char*>(data), size); };
+  for (const LoadedSample& sample : batch.samples) {
+    const Frame& frame = sample.delivery.frame;
+    add(&frame.sample, sizeof(frame.sample));
+    add(frame.points.data(), frame.points.size() * sizeof(LidarPoint));
+    for (const CameraView& view : frame.cameras) {
+      add(view.picture.pixels.data(), view.picture.pixels.size());
+      add(view.camera.lidar_to_image.data(), sizeof(geometry::Matrix4));
+      add(&view.timestamp, sizeof(view.timestamp));
+    }
+    for (const FrameObject& object : frame.objects) add(&object.box, sizeof(object.box));
+    for (const SensorCues& cue : sample.cues) {
+      add(&cue.age, sizeof(cue.age));
+      add(&cue.level, sizeof(cue.level));
+      add(&cue.change, sizeof(cue.change));
+    }
+    for (const TrustLabel& label : sample.labels) add(&label, sizeof(label));
+    for (const Fault& fault : sample.delivery.faults) bytes += fault.text();
+  }
+  return bytes;
+}
+
+TEST(Loader, ResumedAtAnyStepGivesTheBatchesOfAnUnbrokenRun) {
+  const auto& world = simulated_world();
+  std::vector<std::string> whole;
+  {
+    Loader loader(world.dataset, world.train.samples, options(), 5, 2);
+    for (int step = 0; step < 30; ++step) {
+      EXPECT_EQ(loader.step(), step);
+      whole.push_back(bytes_of(*loader.next()));
+    }
+  }
+  for (const int start : {1, 7, 13, 22}) {  // 40 samples in batches of three: an epoch ends in step 13
+    Loader loader(world.dataset, world.train.samples, options(), 5, 1, start);
+    for (int step = start; step < std::min(30, start + 4); ++step)
+      EXPECT_EQ(bytes_of(*loader.next()), whole[static_cast<std::size_t>(step)]) << step;
+  }
+}
+
+TEST(Loader, ThreadsAndLookAheadChangeNothing) {
+  const auto& world = simulated_world();
+  LoaderOptions eager = options();
+  eager.batches_ahead = 12;
+  Loader one(world.dataset, world.train.samples, options(), 5, 1);
+  Loader four(world.dataset, world.train.samples, eager, 5, 4);
+  for (int step = 0; step < 8; ++step) EXPECT_EQ(bytes_of(*one.next()), bytes_of(*four.next()));
+}
+
+TEST(Loader, EveryEpochHasEverySampleOnceInAnotherOrder) {
+  const auto& world = simulated_world();
+  LoaderOptions plain = options();
+  plain.faults.share = 0;
+  plain.augmentation = AugmentationOptions::none();
+  plain.cues = false;
+  plain.epochs = 2;
+  plain.batch_size = 7;
+  Loader loader(world.dataset, world.test.samples, plain, 5, 2);
+  std::vector<Index> seen;
+  while (const auto batch = loader.next())
+    for (const LoadedSample& sample : batch->samples) seen.push_back(sample.delivery.frame.sample);
+  const std::size_t count = world.test.samples.size();
+  ASSERT_EQ(seen.size(), 2 * count);
+  const std::vector<Index> first(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(count));
+  const std::vector<Index> second(seen.begin() + static_cast<std::ptrdiff_t>(count), seen.end());
+  EXPECT_EQ(std::set<Index>(first.begin(), first.end()).size(), count);
+  EXPECT_EQ(std::set<Index>(second.begin(), second.end()).size(), count);
+  EXPECT_NE(first, second);
+}
+
+TEST(Loader, FixedFaultsAreThoseOfLoadDelivery) {
+  const auto& world = simulated_world();
+  LoaderOptions fixed = options();
+  fixed.fixed_faults = {"stale:2:lying", "dark:4"};
+  fixed.augmentation = AugmentationOptions::none();
+  fixed.shuffle = false;
+  fixed.epochs = 1;
+  Loader loader(world.dataset, world.test.samples, fixed, 5, 2);
+  std::size_t position = 0;
+  const std::vector<Fault> faults = parse_faults("stale:2:lying,dark:4");
+  while (const auto batch = loader.next()) {
+    for (const LoadedSample& sample : batch->samples) {
+      const Delivery expected = load_delivery(world.dataset, world.test.samples[position++], fixed.frame, faults,
+                                              world.test.samples, random::Stream(5, "faults"));
+      EXPECT_EQ(sample.delivery.frame.points, expected.frame.points);
+      EXPECT_EQ(sample.delivery.frame.cameras[0].picture.pixels, expected.frame.cameras[0].picture.pixels);
+      EXPECT_EQ(sample.delivery.sensors[0].timestamp, expected.sensors[0].timestamp);
+    }
+  }
+  EXPECT_EQ(position, world.test.samples.size());
+}
+
+TEST(Loader, TurningFaultsOffChangesNoAugmentationAndNoOrder) {
+  const auto& world = simulated_world();
+  LoaderOptions sound = options();
+  sound.faults.share = 0;
+  Loader with(world.dataset, world.train.samples, options(), 5, 2),
+      without(world.dataset, world.train.samples, sound, 5, 2);
+  for (int step = 0; step < 6; ++step) {
+    const auto a = with.next(), b = without.next();
+    for (std::size_t i = 0; i < a->samples.size(); ++i) {
+      EXPECT_EQ(a->samples[i].delivery.frame.sample, b->samples[i].delivery.frame.sample);
+      EXPECT_EQ(a->samples[i].augmentation.world, b->samples[i].augmentation.world);
+      EXPECT_EQ(a->samples[i].augmentation.pictures, b->samples[i].augmentation.pictures);
+    }
+  }
+}
+
+TEST(Loader, SaysWhatIsWrong) {
+  const auto& world = simulated_world();
+  EXPECT_EQ(message_of([&] { Loader(world.dataset, {}, options(), 1); }), "[Loader] samples must not be empty");
+  EXPECT_EQ(message_of([&] { Loader(world.dataset, world.all.samples, options(), 1, 1, -2); }),
+            "[Loader] first_step must be at least 0, got -2");
+  const tests::TemporaryFolder folder;
+  tests::write_small_world(folder.path());
+  const Dataset dataset(folder.path(), tests::kSmallVersion);
+  const auto& data = dataset.tables().sample_data[dataset.key_frame(0, "LIDAR_TOP")];
+  std::filesystem::remove(dataset.path_of(data));
+  LoaderOptions plain;
+  plain.faults.share = 0;
+  plain.shuffle = false;
+  Loader loader(dataset, {0}, plain, 1, 2);
+  EXPECT_NE(message_of([&] { loader.next(); }).find(dataset.path_of(data).string() + " cannot be read: No such file"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace camber::data

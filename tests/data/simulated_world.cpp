@@ -1,0 +1,28 @@
+#include "data/simulated_world.h"
+
+#include "camber/simulation/simulate.h"
+#include "data/small_world.h"
+
+namespace camber::tests {
+
+const SimulatedWorld& simulated_world() {
+  static const TemporaryFolder kFolder;
+  static const data::Dataset kDataset = [] {
+    simulation::SimulationOptions options{.scenes = 8, .val_share = 0, .test_share = 0.4};
+    options.world.frames = 8;
+    options.world.night_share = 0.25;
+    simulation::simulate(options, 21, 2, kFolder.path());
+    return data::Dataset(kFolder.path(), options.version);
+  }();
+  static const SimulatedWorld kWorld{kDataset, data::whole_data_set(kDataset), data::find_split(kDataset, "train"),
+                                     data::find_split(kDataset, "test")};
+  return kWorld;
+}
+
+data::FrameOptions simulated_frames() {
+  data::FrameOptions options{.picture_width = 120, .picture_height = 48, .feature_stride = 8};
+  options.sweeps.previous = 2;
+  return options;
+}
+
+}  // namespace camber::tests

@@ -1,0 +1,227 @@
+#include "camber/nn/attention_bias.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "camber/geometry/box.h"
+#include "camber/random/stream.h"
+#include "support/comparison.h"
+
+namespace camber::nn {
+namespace {
+
+using camber::testing::close;
+using camber::testing::error_of;
+using camber::testing::gradients_match;
+
+// A pinhole that looks along +y (or, turned, along -y): every point before it projects.
+geometry::Camera camera(bool behind, std::int64_t columns = 10, std::int64_t rows = 6) {
+  const double sign = behind ? -1 : 1;
+  return {.name = behind ? "back" : "front",
+          .width = 100,
+          .height = 60,
+          .columns = columns,
+          .rows = rows,
+          .lidar_to_image = {sign * 50, sign * 50, 0, 0, 0, sign * 30, -50, 0, 0, sign, 0, 0, 0, 0, 0, 1}};
+}
+
+SensorScene small_scene(std::int64_t batch) {
+  SensorScene scene{.grid = geometry::BevGrid(-8, 8, -8, 8, 1.0), .cameras = {}};
+  for (std::int64_t b = 0; b < batch; ++b) scene.cameras.push_back({camera(false), camera(true)});
+  return scene;
+}
+
+torch::Tensor random_points(std::int64_t batch, std::int64_t queries) {
+  random::Stream stream(3, "points");
+  const auto points = torch::empty({batch, queries, 3}, torch::kDouble);
+  for (std::int64_t i = 0; i < points.numel(); ++i) points.data_ptr<double>()[i] = stream.uniform(-10, 10);
+  points.select(2, 2).mul_(0.2);
+  return points;
+}
+
+// Every key asked, one after the other, what its bias is: the definition, slow and obvious.
+torch::Tensor obvious_bias(const torch::Tensor& points, const torch::Tensor& trust, const SensorScene& scene,
+                           const AttentionBiasOptions& options, double scale) {
+  const auto layout = scene.layout();
+  const std::int64_t batch = points.size(0), queries = points.size(1);
+  const auto dense = torch::zeros({batch, 1, queries, layout.keys()}, torch::kDouble);
+  for (std::int64_t b = 0; b < batch; ++b)
+    for (std::int64_t q = 0; q < queries; ++q)
+      for (std::size_t m = 0; m < layout.maps.size(); ++m) {
+        const auto at = [&](std::int64_t i) { return points[b][q][i].item<double>(); };
+        const auto cell = m == 0 ? scene.grid.cell_at(at(0), at(1))
+                                 : scene.cameras[static_cast<std::size_t>(b)][m - 1].cell_at({at(0), at(1), at(2)});
+        if (!cell) continue;
+        const auto size = static_cast<double>(m == 0 ? options.bev_window : options.camera_window);
+        const double weight = trust[b][q][m == 0 ? 0 : 1].item<double>();
+        for (std::int64_t key = 0; key < layout.maps[m].keys(); ++key) {
+          const auto dx = static_cast<double>(key % layout.maps[m].columns - cell->column);
+          const auto dy = static_cast<double>(key / layout.maps[m].columns - cell->row);
+          if (std::max(std::abs(dx), std::abs(dy)) > size / 2) continue;
+          const double sigma = size / 6;
+          const double g = options.form == WindowForm::kBox ? 1 : std::exp(-(dx * dx + dy * dy) / (2 * sigma * sigma));
+          const double lean = std::clamp(weight * scale, -options.clip, options.clip);
+          dense[b][0][q][layout.maps[m].first_key + key] = g * lean;
+        }
+      }
+  return dense;
+}
+
+TEST(AttentionBias, EqualsTheObviousLoopForRandomQueriesAndNegativeWeights) {
+  for (const auto form : {WindowForm::kBox, WindowForm::kGaussian}) {
+    const AttentionBiasOptions options{
+        .form = form, .bev_window = 5, .camera_window = 3, .clip = 2, .scale = {.init = 2.5}};
+    AttentionBias bias(options);
+    const auto scene = small_scene(2);
+    const auto points = random_points(2, 25);
+    const auto trust = torch::rand({2, 25, 2}, torch::kDouble) * 2 - 1;
+    const auto windows = bias->windows(place_queries(points, scene), scene);
+    const auto lean = bias->forward(trust, windows, scene, 0);
+    const auto dense = lean.materialize(2, 25, scene.layout().keys(), trust);
+    EXPECT_TRUE(close(dense, obvious_bias(points, trust, scene, options, 2.5), 1e-6));
+  }
+}
+
+TEST(AttentionBias, WindowsAreCutAtBordersAndNeverReachAnotherCamera) {
+  AttentionBias bias(AttentionBiasOptions{.bev_window = 5, .camera_window = 5});
+  const auto scene = small_scene(1);
+  // The grid's lower left corner; and a point that the front camera sees in its last column, row 3.
+  const auto points = torch::tensor({-7.9, -7.9, 0.0, 1.9, 2.0, 0.0}, torch::kDouble).view({1, 2, 3});
+  const auto placement = place_queries(points, scene);
+  const auto trust = torch::ones({1, 2, 2});
+  const auto dense = bias->forward(trust, bias->windows(placement, scene), scene, 0)
+                         .materialize(1, 2, scene.layout().keys(), trust)
+                         .squeeze(0)
+                         .squeeze(0);
+  EXPECT_EQ(dense[0].slice(0, 0, 256).ne(0).sum().item<std::int64_t>(), 9);  // 3 x 3 of 5 x 5 are left
+  const auto front = dense[1].slice(0, 256, 316).view({6, 10}), back = dense[1].slice(0, 316);
+  EXPECT_EQ(placement.cell[0][1][1][0].item<std::int64_t>(), 9);
+  EXPECT_EQ(front.ne(0).sum().item<std::int64_t>(), 15);              // three columns of five rows
+  EXPECT_EQ(front.select(1, 0).ne(0).sum().item<std::int64_t>(), 0);  // not wrapped to the next row
+  EXPECT_EQ(back.ne(0).sum().item<std::int64_t>(), 0);                // nor to the next camera
+}
+
+TEST(AttentionBias, AnAbsentSensorHoldsNoWindow) {
+  const auto scene = small_scene(1);
+  const auto points = torch::tensor({0.5, 4.0, 0.0}, torch::kDouble).view({1, 1, 3});
+  const auto available = torch::tensor({1, 0, 1}, torch::kLong).to(torch::kBool).view({1, 3});
+  const auto placement = place_queries(points, scene, available);
+  EXPECT_TRUE(placement.seen[0][0][0].item<bool>());
+  EXPECT_FALSE(placement.seen[0][0][1].item<bool>());
+}
+
+TEST(AttentionBias, ScalesPerModalityLayerAndHeadShareTheirIndices) {
+  const auto scene = small_scene(1);
+  const auto points = random_points(1, 6);
+  const auto trust = torch::ones({1, 6, 2});
+  for (const auto sharing : {ScaleSharing::kPerModality, ScaleSharing::kPerLayer, ScaleSharing::kPerHead}) {
+    AttentionBias bias(
+        AttentionBiasOptions{.bev_window = 3, .camera_window = 3, .sharing = sharing, .num_layers = 3, .num_heads = 4});
+    const auto windows = bias->windows(place_queries(points, scene), scene);
+    {
+      const torch::NoGradGuard guard;
+      const auto raw = bias->scale->raw();
+      raw.copy_(torch::linspace(1, 4, raw.numel()));
+    }
+    const auto first = bias->forward(trust, windows, scene, 0), last = bias->forward(trust, windows, scene, 2);
+    EXPECT_TRUE(first.windows->key_index.is_same(last.windows->key_index));
+    EXPECT_EQ(first.windows->value.size(0), sharing == ScaleSharing::kPerHead ? 4 : 1);
+    if (sharing == ScaleSharing::kPerLayer) {
+      EXPECT_EQ(first.windows->value.max().item<float>(), 1);
+      EXPECT_EQ(last.windows->value.max().item<float>(), 4);
+    }
+    if (sharing == ScaleSharing::kPerModality) {
+      const auto cameras = windows.index.map_index.gt(0);
+      EXPECT_TRUE(first.windows->value[0].eq(torch::where(cameras, 4.0, 1.0)).all().item<bool>());
+    }
+  }
+}
+
+TEST(AttentionBias, GradientsReachTrustAndScaleAndPassAtTheClip) {
+  const auto scene = small_scene(1);
+  const auto points = random_points(1, 5);
+  AttentionBias bias(AttentionBiasOptions{.segments = true, .bev_window = 3, .camera_window = 3});
+  bias->to(torch::kDouble);
+  const auto windows = bias->windows(place_queries(points, scene), scene);
+  const auto trust = (torch::rand({1, 5, 2}, torch::kDouble) * 1.6 - 0.8).requires_grad_(true);
+  const auto loss = [&] {
+    const auto lean = bias->forward(trust, windows, scene, 0);
+    return lean.windows->value.square().sum() + lean.segments->value->pow(3).sum();
+  };
+  EXPECT_TRUE(gradients_match(
+      loss, {{"trust", trust}, {"scale", bias->scale->raw()}, {"segment_scale", bias->segment_scale->raw()}}));
+  // w * scale = 5 = c exactly: the gradient passes at the bound.
+  AttentionBias at_bound(AttentionBiasOptions{.clip = 5, .scale = {.init = 5}});
+  const auto one = torch::ones({1, 5, 2}).requires_grad_(true);
+  at_bound->strength(one, 3, 0).sum().backward();
+  EXPECT_EQ(one.grad().min().item<float>(), 5);
+}
+
+TEST(AttentionBias, ClipScheduleTakesOver) {
+  AttentionBias bias(
+      AttentionBiasOptions{.clip_schedule = {{.from_epoch = 0, .clip = 1}, {.from_epoch = 3, .clip = 4}}});
+  EXPECT_EQ(bias->clip(), 5);  // the scale's max until a schedule speaks
+  bias->apply_schedule(0, 0);
+  EXPECT_EQ(bias->clip(), 1);
+  bias->apply_schedule(3, 0);
+  EXPECT_EQ(bias->clip(), 4);
+}
+
+TEST(AttentionBias, HalfPrecisionIsComputedInFloatAndBounded) {
+  const auto scene = small_scene(1);
+  const auto points = random_points(1, 5);
+  const auto trust = torch::full({1, 5, 2}, 0.3);
+  for (const auto& [precision, type] :
+       {std::pair{BiasPrecision::kHalf, torch::kHalf}, std::pair{BiasPrecision::kBfloat16, torch::kBFloat16}}) {
+    AttentionBias bias(AttentionBiasOptions{.precision = precision});
+    const auto lean = bias->forward(trust, bias->windows(place_queries(points, scene), scene), scene, 0);
+    EXPECT_EQ(lean.windows->value.scalar_type(), type);
+    EXPECT_NEAR(lean.windows->value.to(torch::kFloat).max().item<float>(), 0.75, 3e-3);
+  }
+  EXPECT_EQ(error_of([] { AttentionBias(AttentionBiasOptions{.clip = 12, .precision = BiasPrecision::kHalf}); }),
+            "[AttentionBias] clip must be at most 10 in half precision, where exp overflows beyond 11.09, got "
+            "12.000000");
+}
+
+TEST(AttentionBias, ObjectWindowsCoverTheProjectedBox) {
+  const auto scene = small_scene(1);
+  // 4 x 3 m on cells of 1 m: diagonal 5, so 5 cells. Tiny: 3. Huge: 31.
+  const auto boxes = torch::tensor({0.0, 5.0, 0.0, 4.0, 3.0, 1.5, 0.3,  0.0,  5.0, 0.0, 0.1,
+                                    0.1, 0.1, 0.0, 0.0, 5.0, 0.0, 60.0, 60.0, 1.0, 0.0},
+                                   torch::kDouble)
+                         .view({1, 3, 7});
+  const auto sizes = object_window_sizes(boxes, scene);
+  EXPECT_EQ(sizes[0][0][0].item<int>(), 5);
+  EXPECT_EQ(sizes[0][1][0].item<int>(), 3);
+  EXPECT_EQ(sizes[0][2][0].item<int>(), 31);
+  const geometry::Box box{.center = {0, 5, 0}, .length = 4, .width = 3, .height = 1.5, .yaw = 0.3};
+  double low = 1e9, high = -1e9;
+  for (const auto& corner : box.corners()) {
+    const auto p = scene.cameras[0][0].project(corner);
+    low = std::min(low, p.u / 10);
+    high = std::max(high, p.u / 10);
+  }
+  EXPECT_GE(sizes[0][0][1].item<int>(), high - low);
+}
+
+TEST(AttentionBias, BadOptionsGetOneSentence) {
+  EXPECT_EQ(error_of([] { AttentionBias(AttentionBiasOptions{.bev_window = 8}); }),
+            "[AttentionBias] bev_window must be odd, so that the window has a centre cell, got 8");
+  EXPECT_EQ(error_of([] { AttentionBias(AttentionBiasOptions{.sizing = WindowSizing::kObject}); }),
+            "[AttentionBias] sizing = object needs centre = refined: a window can follow an object only once it is "
+            "predicted");
+  EXPECT_EQ(error_of([] {
+              AttentionBias bias(AttentionBiasOptions{.per_camera = true});
+              bias->strength(torch::zeros({1, 2, 2}), 3, 0);
+            }),
+            "[AttentionBias] trust must be [B, Q, 3], got [1, 2, 2]");
+  const auto scene = small_scene(2);
+  EXPECT_EQ(error_of([&] {
+              place_queries(torch::zeros({1, 4, 3}), scene);
+            }),
+            "[SensorScene] cameras must be given for every batch element (1), got 2");
+}
+
+}  // namespace
+}  // namespace camber::nn

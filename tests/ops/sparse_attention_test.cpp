@@ -1,0 +1,114 @@
+#include "camber/ops/sparse_attention.h"
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "support/attention_cases.h"
+#include "support/comparison.h"
+
+namespace camber::ops {
+namespace {
+
+using namespace camber::testing;
+
+AttentionCase lists(bool per_head) {
+  return {.name = "lists",
+          .batch = 2,
+          .heads = 3,
+          .queries = 9,
+          .keys = 20,
+          .width = 5,
+          .value_width = 6,
+          .window_entries = 7,
+          .windows_per_head = per_head};
+}
+
+// The same attention, densely: every key that is not listed is blocked.
+at::Tensor dense(const AttentionTestInputs& in) {
+  auto listed = in;
+  listed.bias.windows->value = at::ones_like(in.bias.windows->value.detach());
+  const auto kept = listed.bias.materialize(in.q.size(0), in.q.size(2), in.k.size(2), in.q).ne(0);
+  return biased_attention(in.q, in.k, in.v, in.bias,
+                          {.masks = {.blocked_mask = kept.logical_not()}, .implementation = Implementation::kReference})
+      .output;
+}
+
+at::Tensor sparse(const AttentionTestInputs& in) {
+  return sparse_attention(in.q, in.k, in.v, in.bias.windows->row_offsets, in.bias.windows->key_index,
+                          in.bias.windows->value);
+}
+
+TEST(SparseAttention, EqualsDenseAttentionOverTheListedKeys) {
+  for (const bool per_head : {false, true}) {
+    const auto in = make_inputs(lists(per_head)).with_gradients();
+    std::vector<at::Tensor> leaves = {in.q, in.k, in.v, in.bias.windows->value};
+    const auto expected = dense(in), actual = sparse(in);
+    EXPECT_TRUE(close(actual, expected, 1e-12));
+    const auto expected_gradients = torch::autograd::grad({expected.square().sum()}, leaves);
+    const auto actual_gradients = torch::autograd::grad({actual.square().sum()}, leaves);
+    for (std::size_t i = 0; i < leaves.size(); ++i)
+      EXPECT_TRUE(close(actual_gradients[i], expected_gradients[i], 1e-12)) << i;
+  }
+}
+
+TEST(SparseAttention, GradientsMatchTheNumericJacobian) {
+  const auto in = make_inputs(lists(true)).with_gradients();
+  EXPECT_TRUE(gradients_match([&] { return sparse(in).square().sum(); }, in.differentiable()));
+}
+
+TEST(SparseAttention, AnEmptyListGivesZerosAndNoGradient) {
+  const auto q = at::randn({1, 2, 3, 4}, at::kDouble).requires_grad_(true);
+  const auto k = at::randn({1, 2, 5, 4}, at::kDouble).requires_grad_(true);
+  const auto out = sparse_attention(q, k, k, at::tensor({0, 2, 2, 3}, at::kLong), at::tensor({0, 4, 1}, at::kInt));
+  EXPECT_EQ(out.select(2, 1).abs().max().item<double>(), 0);
+  EXPECT_EQ(torch::autograd::grad({out.square().sum()}, {q})[0].select(2, 1).abs().max().item<double>(), 0);
+}
+
+TEST(SparseAttention, BitsDoNotDependOnTheNumberOfThreads) {
+  const auto in = make_inputs({.name = "threads",
+                               .batch = 2,
+                               .heads = 4,
+                               .queries = 300,
+                               .keys = 500,
+                               .width = 16,
+                               .value_width = 16,
+                               .window_entries = 40})
+                      .to(at::kFloat)
+                      .with_gradients();
+  const std::vector<at::Tensor> leaves = {in.q, in.k, in.v, in.bias.windows->value};
+  const int threads = at::get_num_threads();
+  std::vector<std::vector<at::Tensor>> results;
+  for (const int count : {1, 2, 3}) {
+    at::set_num_threads(count);
+    const auto out = sparse(in);
+    auto gradients = torch::autograd::grad({out.square().sum()}, leaves);
+    gradients.push_back(out);
+    results.push_back(gradients);
+  }
+  at::set_num_threads(threads);
+  for (std::size_t run = 1; run < results.size(); ++run)
+    for (std::size_t i = 0; i < results[0].size(); ++i) EXPECT_TRUE(same_bits(results[run][i], results[0][i]));
+}
+
+TEST(Threads, MoreThanOneIsSeenAtWork) {
+  const int threads = at::get_num_threads();
+  at::set_num_threads(2);
+  std::mutex mutex;
+  std::set<std::thread::id> seen;
+  at::parallel_for(0, 64, 1, [&](std::int64_t, std::int64_t) {
+    const std::lock_guard lock(mutex);
+    seen.insert(std::this_thread::get_id());
+  });
+  at::set_num_threads(threads);
+  EXPECT_GT(seen.size(), 1u);
+}
+
+}  // namespace
+}  // namespace camber::ops

@@ -1,0 +1,51 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "camber/ops/biased_attention.h"
+
+/// One table of cases for the tests, the gradient checks and the benchmarks of biased_attention.
+namespace camber::testing {
+
+struct AttentionCase {
+  std::string name{};
+  std::int64_t batch = 1, heads = 2, queries = 5, keys = 7, width = 8, value_width = 8;
+  /// Entries of a row of windows: 0 = no windows; drawn between 0 and this.
+  std::int64_t window_entries = 0;
+  bool windows_per_head = false;
+  /// 0 = no segments; an empty one stands in the middle when there are at least three.
+  std::int64_t segments = 0;
+  bool segment_values = true, segments_per_head = false, absent_segment = false;
+  bool attn_mask = false, attn_mask_shared = false, blocked_mask = false, key_padding = false, key_lengths = false;
+  /// Some values of windows, segments and mask are -inf; some rows lose all keys.
+  bool infinities = false, dead_rows = false;
+  bool transposed_inputs = false;
+  double magnitude = 1, bias_magnitude = 2;
+  double dropout = 0;
+};
+
+std::vector<AttentionCase> attention_cases();
+
+struct AttentionTestInputs {
+  at::Tensor q, k, v;
+  ops::StructuredBias bias;
+  ops::AttentionOptions options;
+
+  /// The differentiable inputs that are there, with their names.
+  std::vector<std::pair<std::string, at::Tensor>> differentiable() const;
+  AttentionTestInputs to(at::ScalarType type) const;
+  /// Leaves that require a gradient.
+  AttentionTestInputs with_gradients() const;
+  std::int64_t batch() const { return q.size(0); }
+};
+
+/// The same numbers for the same case, whatever was drawn before; double.
+AttentionTestInputs make_inputs(const AttentionCase& attention_case);
+
+/// The largest finite |z| of a case, which the float error bound depends on.
+double largest_score(const AttentionTestInputs& inputs);
+
+}  // namespace camber::testing
