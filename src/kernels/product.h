@@ -52,16 +52,15 @@ inline __attribute__((always_inline)) void multiply_step(Sums<M, N>& sums, const
 }
 
 // sums[i][:] += sum over k of a[i * kRow + k * kStep] * b[k][:], b a panel [steps][N * kLanes]. Every sum is one chain
-// in the order of k, so that a row's bits do not depend on the tile it falls into. Four steps a turn: the end of so
-// short a loop is then foreseen more often.
+// in the order of k, so that a row's bits do not depend on the tile it falls into.
 template <class Numbers, int kRow, int kStep, int M, int N>
 inline __attribute__((always_inline)) void multiply(Sums<M, N>& sums, const typename Numbers::Word* a,
                                                     const typename Numbers::Word* b, int steps) {
   int k = 0;
-  for (; k + 4 <= steps; k += 4, a += 4 * kStep, b += 4 * N * kLanes) {
-#pragma GCC unroll 4
-    for (int u = 0; u < 4; ++u) multiply_step<Numbers, kRow>(sums, a + u * kStep, b + u * N * kLanes);
-  }
+#ifdef CAMBER_FOUR_STEPS
+  if constexpr (M == 6 && N == 2)
+    for (; k + 4 <= steps; k += 4, a += 4 * kStep, b += 4 * N * kLanes) multiply_four_steps<kRow, kStep>(sums.at, a, b);
+#endif
   for (; k < steps; ++k, a += kStep, b += N * kLanes) multiply_step<Numbers, kRow>(sums, a, b);
 }
 
