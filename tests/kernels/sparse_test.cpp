@@ -158,7 +158,8 @@ TEST(Sparse, RowsWithoutAKeyAreZero) {
 }
 
 TEST(Sparse, NanOfAQueryStaysInItsRow) {
-  SparseData data({.name = "nan", .heads = 1, .queries = 10, .keys = 40, .window_heads = 1});
+  SparseData data({.name = "nan", .heads = 1, .queries = 10, .keys = 40, .window_heads = 1, .window_share = 0.9});
+  ASSERT_LT(data.data.row_offsets[3], data.data.row_offsets[4]);
   for (const Isa isa : supported_isas()) {
     SCOPED_TRACE(isa_name(isa));
     data.data.q[3 * 32] = 0.5f;
