@@ -146,10 +146,12 @@ inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int 
   BlockBias bias;
   lay_bias<Numbers, M>(task, block, row, bias);
   if (direct<Numbers, M>(task, block, row, bias)) {
-    if (bias.biased)
-      direct_weights<Numbers, true, kStatistics, M>(task, block, row, bias);
+    if (bias.masked)
+      direct_weights<Numbers, TileBias::mask, kStatistics, M>(task, block, row, bias);
+    else if (bias.biased)
+      direct_weights<Numbers, TileBias::windows, kStatistics, M>(task, block, row, bias);
     else
-      direct_weights<Numbers, false, kStatistics, M>(task, block, row, bias);
+      direct_weights<Numbers, TileBias::none, kStatistics, M>(task, block, row, bias);
     if constexpr (kStatistics) count_keys(task, block, row, M, bias);
   } else {
     general_scores<Numbers, M>(task, block, row, bias);

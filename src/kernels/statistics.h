@@ -11,7 +11,8 @@ namespace {
 // The bias of a tile of rows on one block, in units of log2.
 struct BlockBias {
   bool biased;                     // any bias at all; else only shift (all 0), highest and touched (0) are set
-  bool windowed;                   // some row has window entries; else the last two are not set
+  bool windowed;                   // some row has window entries; else first_entry is not set
+  bool masked;                     // the strip holds the float mask too, in all panels
   unsigned touched;                // panels whose part of the strip holds segment value + window values
   float shift[kTileRows];          // the segment's value, where the block lies in one segment, else 0
   float rows[kTileRows * kPanel];  // the same, a panel wide
@@ -19,7 +20,7 @@ struct BlockBias {
   float floor[kTileRows];          // what to_weights needs of the reference
   float rounding[kTileRows];
   std::int64_t first_entry[kTileRows];  // the block's window entries: from here to the row's cursor
-  int removed[kTileRows];               // how many of them are -inf (counted for statistics only)
+  int removed[kTileRows];               // keys that windows or the mask remove (counted for statistics only)
 };
 
 // The sums so far of a row whose reference rose: they shrink by a power of two.
@@ -91,7 +92,7 @@ template <class Numbers>
 inline void count_keys(ForwardTask<Numbers>& task, const KeyBlock& block, int row, int count, const BlockBias& bias) {
   for (int i = 0; i < count; ++i)
     if (bias.shift[i] != kNegativeInfinity)
-      task.scratch.keys_left[row + i] += block.length - (bias.windowed ? bias.removed[i] : 0);
+      task.scratch.keys_left[row + i] += block.length - (bias.windowed || bias.masked ? bias.removed[i] : 0);
 }
 
 // Takes a row's window weights out of the strip (which is used up) and adds the rest to the sums of its segments.
