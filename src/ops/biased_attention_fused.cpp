@@ -6,6 +6,7 @@
 
 #include "kernels/attention.h"
 #include "ops/attention_arguments.h"
+#include "ops/kernel_rows.h"
 #include "ops/torch_threads.h"
 
 // The bridge from tensors to the kernels on raw pointers. Keys, values and masks are read in place; only what the
@@ -13,17 +14,9 @@
 namespace camber::ops {
 namespace {
 
-kernels::Strides strides_of(const at::Tensor& t) {
-  return {t.stride(0), t.stride(1), t.stride(2)};
-}
-
 // A mask [1|B, 1|H, Q, K]: a dimension of one is broadcast by a stride of zero.
 kernels::Strides broadcast_strides(const at::Tensor& t) {
   return {t.size(0) == 1 ? 0 : t.stride(0), t.size(1) == 1 ? 0 : t.stride(1), t.stride(2)};
-}
-
-kernels::ConstRows rows_of(const at::Tensor& t) {
-  return {t.const_data_ptr(), strides_of(t)};
 }
 
 // The problem with everything it points into.

@@ -12,6 +12,7 @@
 
 #include "kernels/sparse.h"
 #include "ops/attention_arguments.h"
+#include "ops/kernel_rows.h"
 #include "ops/sparse_attention_loops.h"
 #include "ops/torch_threads.h"
 
@@ -81,12 +82,6 @@ at::Tensor empty_logsumexp(const at::Tensor& q) {
 
 // --- float: the kernels ---
 
-kernels::Strides strides_of(const at::Tensor& t) {
-  return {t.stride(0), t.stride(1), t.stride(2)};
-}
-kernels::ConstRows const_rows(const at::Tensor& t) {
-  return {t.const_data_ptr(), strides_of(t)};
-}
 kernels::GradientRows gradient_rows(const at::Tensor& t) {
   return t.defined() ? kernels::GradientRows{t.data_ptr<float>(), strides_of(t)} : kernels::GradientRows{};
 }
@@ -99,9 +94,9 @@ kernels::SparseProblem kernel_problem(const Inputs& in) {
                                  .key_width = in.q.size(3),
                                  .value_width = in.v.size(3),
                                  .softmax_scale = static_cast<float>(in.scale),
-                                 .q = const_rows(in.q),
-                                 .k = const_rows(in.k),
-                                 .v = const_rows(in.v),
+                                 .q = rows_of(in.q),
+                                 .k = rows_of(in.k),
+                                 .v = rows_of(in.v),
                                  .lists = {},
                                  .parallel = torch_threads()};
   problem.lists = {.row_offsets = in.row_offsets.const_data_ptr<std::int64_t>(),
@@ -123,9 +118,9 @@ void forward_float(const Inputs& in, const at::Tensor& output, const at::Tensor&
 void backward_float(const Inputs& in, const at::Tensor& grad, const at::Tensor& output, const at::Tensor& logsumexp,
                     const Gradients& wanted) {
   kernels::sparse_backward(kernel_problem(in),
-                           {.output = const_rows(output),
+                           {.output = rows_of(output),
                             .logsumexp = logsumexp.const_data_ptr<float>(),
-                            .grad_output = const_rows(grad),
+                            .grad_output = rows_of(grad),
                             .grad_logsumexp = nullptr},
                            {.q = gradient_rows(wanted[0]),
                             .k = gradient_rows(wanted[1]),
