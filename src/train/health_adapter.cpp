@@ -1,5 +1,7 @@
 #include <camber/train/health_adapter.h>
 
+#include "train/sentence.h"
+
 namespace camber::train {
 
 std::span<const float> HealthAdapter::keep(const torch::Tensor& tensor) {
@@ -34,7 +36,7 @@ void HealthAdapter::add_scales(const ScaleProjector& projector, const std::vecto
                                  .num_steps = steps,
                                  .steps_at_bound = at_bound[k].item<double>() * steps};
       if (value.numel() > 1) {
-        sample.name += "/" + std::to_string(k);
+        sample.name = sentence(sample.name, "/", k);
       }
       if (i < reaches.size() && options.learnable) {
         sample.reach_low = reaches[i].steady.low;

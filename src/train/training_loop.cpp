@@ -199,13 +199,15 @@ void TrainingLoop::evaluate(const CheckpointFolder* checkpoints, const TrainingH
 }
 
 void TrainingLoop::save(const CheckpointFolder* checkpoints, const TrainingHooks& hooks) {
-  if (checkpoints == nullptr || step_guard_.in_a_row() > 0) {
-    return;  // in the middle of broken steps the last sound checkpoint stays
+  // In the middle of broken steps the last sound checkpoint stays.
+  if (checkpoints == nullptr || step_guard_.in_a_row() > 0 || saved_step_ == step_) {
+    return;
   }
   if (hooks.before_checkpoint) {
     hooks.before_checkpoint(step_);
   }
   checkpoints->save_last(state(), info());
+  saved_step_ = step_;
   if (options_.keep_every > 0 && step_ % options_.keep_every == 0) {
     checkpoints->save_numbered(state(), info(), step_);
   }
@@ -216,6 +218,7 @@ std::optional<CheckpointFolder::Resumed> TrainingLoop::resume(const CheckpointFo
   if (resumed) {
     const Counters& counters = resumed->info.counters;
     step_ = counter(counters, "step");
+    saved_step_ = step_;
     step_guard_.restore(counter(counters, "skipped"), counter(counters, "skipped_in_a_row"));
     if (average_) {
       average_->set_updates(counter(counters, "average_updates"));

