@@ -132,7 +132,7 @@ void check_probe(std::size_t values, std::size_t labels, std::size_t width, cons
 
 }  // namespace
 
-Interval mean_interval(std::span<const double> values) {
+MeanInterval mean_interval(std::span<const double> values) {
   if (values.empty()) throw std::invalid_argument("[mean_interval] values must hold at least one number, got none");
   const auto n = static_cast<double>(values.size());
   double mean = 0, squares = 0;

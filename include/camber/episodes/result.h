@@ -13,7 +13,7 @@ namespace camber::episodes {
 struct SettingResult {
   std::string name{};  ///< "5-way 1-shot", "official 20-way runs"
   std::int64_t n_way = 0, k_shot = 0;
-  eval::Interval accuracy{};  ///< over episodes
+  eval::MeanInterval accuracy{};  ///< over episodes
   double chance = 0;
 };
 

@@ -6,14 +6,14 @@
 namespace camber::eval {
 
 /// A mean over episodes and half the width of its 95 % interval, 1.96 * deviation / sqrt(n).
-struct Interval {
+struct MeanInterval {
   double mean = 0;
   double half_width = 0;
   std::int64_t count = 0;
 };
 
 /// Throws std::invalid_argument for no value at all; one value has an interval of 0.
-Interval mean_interval(std::span<const double> values);
+MeanInterval mean_interval(std::span<const double> values);
 
 /// Rows of features with the labels that a leak is judged by. The numbers belong to someone else.
 struct LabelledFeatures {
