@@ -12,7 +12,7 @@
 namespace camber::app {
 namespace {
 
-struct Arguments {
+struct FewshotArguments {
   episodes::FewshotOptions options{};
   std::string out{};
   std::string resume{};
@@ -27,7 +27,7 @@ episodes::FewshotOptions resumed_options(const std::string& folder) {
       {.file = (std::filesystem::path(folder) / "config.toml").string(), .arguments = {}});
 }
 
-int run(Arguments& arguments, const CommonOptions& common) {
+int run(FewshotArguments& arguments, const CommonOptions& common) {
   if (arguments.print_groups) {
     print_answer(episodes::parameter_groups(arguments.options));
     return kSuccess;
@@ -71,7 +71,7 @@ int run(Arguments& arguments, const CommonOptions& common) {
 }  // namespace
 
 void register_fewshot(Command& program) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<FewshotArguments>();
   Command& command = program.add({.name = "fewshot",
                                   .summary = "train and test a model on episodes",
                                   .example = "camber fewshot --training.episodes=20 --tests.0.episodes=50"});

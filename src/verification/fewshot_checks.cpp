@@ -11,10 +11,10 @@ using fewshot::Purification;
 using fewshot::PurificationOptions;
 using fewshot::SemanticAnchorPurification;
 
-constexpr std::int64_t kWays = 5, kShots = 5, kRows = 100;
+constexpr std::int64_t kWays = 5, kShots = 5, kFeatureRows = 100;
 
 struct Inputs {
-  torch::Tensor f_dom = torch::randn({kRows, 64}), f_phy = torch::randn({kRows, 640}),
+  torch::Tensor f_dom = torch::randn({kFeatureRows, 64}), f_phy = torch::randn({kFeatureRows, 640}),
                 labels = torch::arange(kWays).repeat_interleave(kShots);
 
   Purification run(SemanticAnchorPurification& sap) const {
