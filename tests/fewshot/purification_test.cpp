@@ -18,7 +18,7 @@ const std::vector<Case> kCases{{5, 5, 15, 64, 640, false}, {5, 5, 15, 64, 640, t
 
 struct Problem {
   SemanticAnchorPurification sap{nullptr};
-  torch::Tensor f_dom, f_phy, labels;
+  torch::Tensor f_dom{}, f_phy{}, labels{};
   std::int64_t n_way = 0, k_shot = 0;
 
   Purification run() { return sap->forward(f_dom, f_phy, labels, n_way, k_shot); }
@@ -51,7 +51,7 @@ std::vector<double> numbers(const torch::Tensor& tensor) {
 }
 
 DefinitionInputs definition_inputs(const Problem& p) {
-  const auto& sap = p.sap;
+  SemanticAnchorPurification sap = p.sap;
   return {.rows = static_cast<std::size_t>(p.f_dom.size(0)),
           .domain_width = static_cast<std::size_t>(p.f_dom.size(1)),
           .intrinsic_width = static_cast<std::size_t>(p.f_phy.size(1)),
