@@ -17,8 +17,8 @@ std::int64_t label_of(std::string_view category, const DetectorOptions& options)
 }
 
 Targets targets_of(const data::LoadedSample& sample, const DetectorOptions& options) {
-  std::vector<float> boxes, trust;
-  std::vector<std::int64_t> labels;
+  std::vector<float> boxes, trust, outside;
+  std::vector<std::int64_t> labels, outside_labels;
   const auto& space = options.space;
   const auto& objects = sample.delivery.frame.objects;
   for (std::size_t i = 0; i < objects.size(); ++i) {
@@ -26,7 +26,11 @@ Targets targets_of(const data::LoadedSample& sample, const DetectorOptions& opti
     const auto& [x, y, z] = object.box.center;
     const std::int64_t label = label_of(object.category, options);
     if (label < 0 || object.lidar_points + object.radar_points <= 0) continue;
-    if (x < space.x_min || x > space.x_max || y < space.y_min || y > space.y_max) continue;
+    if (x < space.x_min || x > space.x_max || y < space.y_min || y > space.y_max) {
+      for (const double value : {x, y, z}) outside.push_back(static_cast<float>(value));
+      outside_labels.push_back(label);
+      continue;
+    }
     for (const double value : {x, y, z, object.box.length, object.box.width, object.box.height, object.box.yaw,
                                object.velocity[0], object.velocity[1]})
       boxes.push_back(static_cast<float>(value));
@@ -37,7 +41,9 @@ Targets targets_of(const data::LoadedSample& sample, const DetectorOptions& opti
   }
   const auto count = static_cast<std::int64_t>(labels.size());
   return {torch::tensor(boxes).view({count, 9}), torch::tensor(labels, torch::kLong),
-          torch::tensor(trust).view({count, 2})};
+          torch::tensor(trust).view({count, 2}),
+          torch::tensor(outside).view({static_cast<std::int64_t>(outside_labels.size()), 3}),
+          torch::tensor(outside_labels, torch::kLong)};
 }
 
 void add_points(DetectorBatch& batch, std::span<const data::LoadedSample> samples) {

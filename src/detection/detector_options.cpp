@@ -86,7 +86,7 @@ DetectorOptions DetectorOptions::small() {
                      .picture_width = 120,
                      .picture_height = 48,
                      .feature_stride = 8,
-                     .previous_sweeps = 2,
+                     .previous_sweeps = 0,
                      .pillar_width = 32,
                      .bev_channels = 64,
                      .camera_channels = 64};

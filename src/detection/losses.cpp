@@ -183,17 +183,21 @@ DenseLosses dense_losses(const DetectorOutput& output, const DetectorBatch& batc
     for (std::size_t m = 0; m < layout.maps.size(); ++m)
       if (sound.const_data_ptr<bool>()[b * sound.size(1) + static_cast<std::int64_t>(m)])
         counts[b].narrow(0, layout.maps[m].first_key, layout.maps[m].keys()).fill_(1);
-    if (targets.labels.size(0) == 0) continue;
     nn::SensorScene own{.grid = batch.scene.grid};
     if (!batch.scene.cameras.empty()) own.cameras.push_back(batch.scene.cameras[static_cast<std::size_t>(b)]);
-    const auto placed = nn::place_queries(targets.boxes.narrow(1, 0, 3).unsqueeze(0), own);
+    auto centres = targets.boxes.narrow(1, 0, 3), labels = targets.labels;
+    if (targets.outside_labels.defined()) {
+      centres = torch::cat({centres, targets.outside_centres});
+      labels = torch::cat({labels, targets.outside_labels});
+    }
+    const auto placed = nn::place_queries(centres.unsqueeze(0), own);
     const auto* cell = placed.cell.const_data_ptr<std::int64_t>();
-    for (std::int64_t g = 0; g < targets.labels.size(0); ++g)
+    for (std::int64_t g = 0; g < labels.size(0); ++g)
       for (const auto& map : layout.maps) {
         const std::int64_t column = *cell++, row = *cell++;
         if (column < 0) continue;
         const std::int64_t key = b * layout.keys() + map.first_key + row * map.columns + column;
-        hot[key * classes + targets.labels.const_data_ptr<std::int64_t>()[g]] = 1;
+        hot[key * classes + labels.const_data_ptr<std::int64_t>()[g]] = 1;
       }
   }
   const double divisor = std::max<double>(1, static_cast<double>(num_objects(batch)));

@@ -27,7 +27,8 @@ LayerLosses query_losses(const torch::Tensor& logits, const torch::Tensor& codes
 /// Every part of the loss but the pull of the scales.
 Losses detector_losses(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options);
 
-/// Focal loss on the cells of the grid and of the cameras: 1 for the class of each cell that holds an object's centre.
+/// Focal loss on the cells of the grid and of the cameras: 1 for the class of each cell that holds an object's centre
+/// (in the cameras also of objects beyond the space).
 /// Sensors that are absent, or whose content is not this frame's (quality 0), are passed over.
 struct DenseLosses {
   torch::Tensor grid{}, cameras{};

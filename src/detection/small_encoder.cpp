@@ -9,12 +9,14 @@
 namespace camber::detection {
 namespace {
 
-// 3x3 convolution, batch norm, ReLU.
+// Convolution, batch norm, ReLU.
 class ConvolutionBlockImpl : public torch::nn::Module {
  public:
-  ConvolutionBlockImpl(std::int64_t inputs, std::int64_t outputs, std::int64_t stride) {
-    conv_ = register_module(
-        "conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(inputs, outputs, 3).stride(stride).padding(1).bias(false)));
+  ConvolutionBlockImpl(std::int64_t inputs, std::int64_t outputs, std::int64_t stride, std::int64_t size = 3) {
+    conv_ = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(inputs, outputs, size)
+                                                          .stride(stride)
+                                                          .padding(size / 2)
+                                                          .bias(false)));
     norm_ = register_module("norm", torch::nn::BatchNorm2d(outputs));
     conv_->weight.set_data(conv_->weight.data().to(torch::MemoryFormat::ChannelsLast));
   }
@@ -57,7 +59,7 @@ class SmallCameraEncoder : public CameraEncoderImpl {
   explicit SmallCameraEncoder(const DetectorOptions& options) {
     const std::int64_t wide = options.encoder.camera_channels;
     blocks_ = register_module(
-        "blocks", torch::nn::Sequential(ConvolutionBlock(3, 16, 2), ConvolutionBlock(16, 32, 2),
+        "blocks", torch::nn::Sequential(ConvolutionBlock(3, 24, 2, 5), ConvolutionBlock(24, 32, 2),
                                         ConvolutionBlock(32, 32, 1), ConvolutionBlock(32, wide, 2),
                                         ConvolutionBlock(wide, wide, 1), pointwise(wide, wide)));
   }

@@ -20,9 +20,12 @@ template <int N>
 inline __attribute__((always_inline)) void to_weights(Vec (&score)[N], const Vec (&shift)[N]) {
   Vec power[N], p[N];
 #pragma GCC unroll 16
-  for (int i = 0; i < N; ++i) power[i] = low_bits_to_exponent(add(score[i], shift[i]));
-#pragma GCC unroll 16
-  for (int i = 0; i < N; ++i) score[i] = sub(score[i], round_to_integer(score[i]));
+  for (int i = 0; i < N; ++i) {
+    // n and f from one rounding: a second one could break a tie the other way, and the weight were off by a factor 2.
+    const Vec shifted = add(score[i], shift[i]);
+    power[i] = low_bits_to_exponent(shifted);
+    score[i] = sub(score[i], sub(shifted, shift[i]));
+  }
   // Fitted for the smallest distance in units in the last place (1.06 before rounding).
   constexpr float kTwice[6] = {2.0f, 0x1.62e424p0f, 0x1.ebf9b6p-2f, 0x1.c6babap-4f, 0x1.3cec46p-6f, 0x1.5aac76p-9f};
 #pragma GCC unroll 16

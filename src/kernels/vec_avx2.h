@@ -63,9 +63,6 @@ inline Vec max(Vec a, Vec b) {
 inline Vec min(Vec a, Vec b) {
   return _mm256_min_ps(a, b);
 }
-inline Vec round_to_integer(Vec a) {
-  return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
 // The float whose bits are those of a, shifted left by 23: an integer in the low bits becomes an exponent.
 inline Vec low_bits_to_exponent(Vec a) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));

@@ -62,9 +62,6 @@ inline Vec max(Vec a, Vec b) {
 inline Vec min(Vec a, Vec b) {
   return _mm512_min_ps(a, b);
 }
-inline Vec round_to_integer(Vec a) {
-  return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
 // The float whose bits are those of a, shifted left by 23: an integer in the low bits becomes an exponent.
 inline Vec low_bits_to_exponent(Vec a) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 23));

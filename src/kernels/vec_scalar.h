@@ -63,10 +63,6 @@ inline Vec max(Vec a, Vec b) {
 inline Vec min(Vec a, Vec b) {
   return a < b ? a : b;
 }
-// Adding and taking away 1.5 * 2^23 rounds any |a| < 2^22.
-inline Vec round_to_integer(Vec a) {
-  return (a + 12582912.0f) - 12582912.0f;
-}
 // The float whose bits are those of a, shifted left by 23: an integer in the low bits becomes an exponent.
 inline Vec low_bits_to_exponent(Vec a) {
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(a) << 23);

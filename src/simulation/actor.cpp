@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace camber::simulation {
 namespace {
@@ -56,7 +57,8 @@ Color blend(const Color& a, const Color& b, float share_of_b) {
   return result;
 }
 
-// Two colours of one palette, far enough apart in brightness for a pattern to show.
+// Two colours of one palette, far enough apart in brightness for a pattern to show. The darker one comes first:
+// trousers below a light coat, a cone's dark band above a light one. What tells the two apart is where they are dark.
 void draw_colors(Actor& actor, const GroundLook& ground, random::Stream stream) {
   if (actor.kind == ActorKind::kBush) {
     actor.first_color = from_hsv(stream.uniform(0.17, 0.38), stream.uniform(0.25, 0.55), stream.uniform(0.2, 0.5));
@@ -67,6 +69,7 @@ void draw_colors(Actor& actor, const GroundLook& ground, random::Stream stream) 
   do {
     actor.second_color = draw_color(stream);
   } while (std::abs(luminance(actor.first_color) - luminance(actor.second_color)) < 0.3F);
+  if (luminance(actor.first_color) > luminance(actor.second_color)) std::swap(actor.first_color, actor.second_color);
   if (!actor.camouflaged) return;
   const auto brightness = static_cast<float>(stream.uniform(0.9, 1.1));
   const Color background = blend({0, 0, 0}, ground.color, brightness);

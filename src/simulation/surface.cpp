@@ -9,7 +9,7 @@ namespace {
 
 constexpr Color kGlass{0.10F, 0.12F, 0.15F}, kRubber{0.06F, 0.06F, 0.06F}, kHeadLight{0.95F, 0.95F, 0.9F},
     kTailLight{0.7F, 0.1F, 0.08F};
-constexpr int kBands = 6;  // of a cone; even, so that both colours cover the same area
+constexpr int kBands = 2;  // of a cone; even, so that both colours cover the same area
 
 bool is_vehicle(const Actor& actor) {
   return actor.kind <= ActorKind::kTruck;
@@ -48,9 +48,10 @@ Color pedestrian_color(const Actor& actor, Vector point) {
   return bag ? actor.first_color : actor.second_color;
 }
 
+// Bands that begin with the light colour, where a pedestrian is dark.
 Color cone_color(const Actor& actor, Vector point) {
   const float rise = std::clamp(point.z / static_cast<float>(actor.height) + 0.5F, 0.0F, 0.999F);
-  return static_cast<int>(rise * kBands) % 2 == 0 ? actor.first_color : actor.second_color;
+  return static_cast<int>(rise * kBands) % 2 == 0 ? actor.second_color : actor.first_color;
 }
 
 Color scaled(const Color& color, float factor) {

@@ -48,7 +48,7 @@ TEST(Denoising, HasFewerGroupsThanWouldOutnumberTheQueriesAndNoneWithoutObjects)
   auto batch = example_batch(options, 2, 1);
   EXPECT_EQ(make_denoising_queries(batch, options, 1, 0).groups, 2);
   for (auto& targets : batch.targets)
-    targets = {targets.boxes.narrow(0, 0, 0), targets.labels.narrow(0, 0, 0), targets.trust.narrow(0, 0, 0)};
+    targets = {targets.boxes.narrow(0, 0, 0), targets.labels.narrow(0, 0, 0), targets.trust.narrow(0, 0, 0), {}, {}};
   EXPECT_EQ(make_denoising_queries(batch, options, 1, 0).count, 0);
 }
 

@@ -43,7 +43,7 @@ Targets example_targets(std::int64_t count, std::uint64_t seed) {
   const auto boxes = torch::stack({draw(-20, 20), draw(-20, 20), draw(-1.2, -0.6), draw(0.6, 8), draw(0.6, 2.5),
                                    draw(1.4, 3), draw(-3, 3), draw(-5, 5), draw(-5, 5)},
                                   1);
-  return {boxes, torch::arange(count) % 4, torch::rand({count, 2}, generator) * 2 - 1};
+  return {boxes, torch::arange(count) % 4, torch::rand({count, 2}, generator) * 2 - 1, {}, {}};
 }
 
 }  // namespace

@@ -119,6 +119,53 @@ double evaluate(detection::Detector& detector, const Recipe& recipe, const data:
   return evaluation.metrics.mean_ap;
 }
 
+// Share of the cells with the highest scores of a class, as many as hold one, that do hold one.
+void probe_cells(detection::Detector& detector, const Recipe& recipe, const data::Dataset& dataset,
+                 const data::Split& split) {
+  auto options = loader_options(recipe);
+  options.augmentation = data::AugmentationOptions::none();
+  options.faults.share = 0;
+  options.epochs = 1;
+  const torch::NoGradGuard guard;
+  detector->train();
+  for (const auto& module : detector->modules(false))
+    if (auto* norm = module->as<torch::nn::BatchNorm2d>()) norm->eval();
+  data::Loader loader(dataset, split.samples, options, 0, 2);
+  std::vector<torch::Tensor> grid, cameras, grid_truth, camera_truth;
+  for (int i = 0; i < 25; ++i) {
+    const auto batch = detection::collate(*loader.next(), recipe.detector);
+    const auto output = detector->forward(batch, {.denoising = false});
+    const auto layout = batch.scene.layout();
+    auto truth = torch::zeros({batch.size, layout.keys(), 4});
+    for (std::int64_t b = 0; b < batch.size; ++b) {
+      const auto& t = batch.targets[static_cast<std::size_t>(b)];
+      const auto placed = nn::place_queries(t.boxes.narrow(1, 0, 3).unsqueeze(0), {batch.scene.grid, {batch.scene.cameras[static_cast<std::size_t>(b)]}});
+      for (std::int64_t g = 0; g < t.labels.size(0); ++g)
+        for (std::size_t m = 0; m < layout.maps.size(); ++m) {
+          const auto c = placed.cell[0][g][static_cast<std::int64_t>(m)];
+          if (c[0].item<std::int64_t>() < 0) continue;
+          truth[b][layout.maps[m].first_key + c[1].item<std::int64_t>() * layout.maps[m].columns + c[0].item<std::int64_t>()][t.labels[g].item<std::int64_t>()] = 1;
+        }
+    }
+    grid.push_back(output.grid_logits.reshape({-1, 4}));
+    cameras.push_back(output.camera_logits.reshape({-1, 4}));
+    grid_truth.push_back(truth.narrow(1, 0, 1024).reshape({-1, 4}));
+    camera_truth.push_back(truth.narrow(1, 1024, layout.keys() - 1024).reshape({-1, 4}));
+  }
+  for (const bool of_grid : {true, false}) {
+    const auto logits = torch::cat(of_grid ? grid : cameras), truth = torch::cat(of_grid ? grid_truth : camera_truth);
+    std::printf("%s cells:", of_grid ? "grid" : "camera");
+    for (std::int64_t c = 0; c < 4; ++c) {
+      const auto positives = truth.select(1, c).sum().item<std::int64_t>();
+      const auto top = std::get<1>(logits.select(1, c).topk(positives));
+      const auto any = truth.sum(1).clamp_max(1).index_select(0, top).mean().item<double>();
+      std::printf(" %s %.2f (any class %.2f of %ld)", recipe.detector.classes[static_cast<std::size_t>(c)].c_str(),
+                  truth.select(1, c).index_select(0, top).mean().item<double>(), any, positives);
+    }
+    std::printf("\n");
+  }
+}
+
 struct Times {
   double data = 0, collate = 0, forward = 0, loss = 0, backward = 0, optimiser = 0;
 };
@@ -199,6 +246,7 @@ int main(int argc, char** argv) {
   detector->train();
   train_detector(detector, recipe, dataset, data::find_split(dataset, "train"));
   const auto split = data::find_split(dataset, recipe.split);
+  if (recipe.profile) probe_cells(detector, recipe, dataset, split);
   std::stringstream list(recipe.faults);
   for (std::string fault; std::getline(list, fault, ',');) evaluate(detector, recipe, dataset, split, fault);
 }

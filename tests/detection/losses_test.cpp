@@ -126,7 +126,7 @@ TEST(DetectorLosses, AreNamedInAFixedOrderAndFiniteWithoutObjects) {
                                              "denoising_box_0", "denoising_class_1", "denoising_box_1", "dense_grid",
                                              "dense_camera", "router", "scale"}));
   for (auto& targets : batch.targets)
-    targets = {targets.boxes.narrow(0, 0, 0), targets.labels.narrow(0, 0, 0), targets.trust.narrow(0, 0, 0)};
+    targets = {targets.boxes.narrow(0, 0, 0), targets.labels.narrow(0, 0, 0), targets.trust.narrow(0, 0, 0), {}, {}};
   const auto empty = detector->losses(detector->forward(batch), batch);
   EXPECT_TRUE(empty.total.isfinite().item<bool>());
   empty.total.backward();

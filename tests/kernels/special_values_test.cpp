@@ -115,5 +115,24 @@ TEST(SpecialValues, ARowWithoutKeysIsZeroAndItsGradientsToo) {
   }
 }
 
+// Scores that lie exactly between two integers (in units of log2), under references even and odd.
+TEST(SpecialValues, ScoresHalfwayBetweenIntegersAreWeighedRight) {
+  const Case c{.name = "halfway", .heads = 1, .queries = 12, .keys = 1200};
+  CaseData data(c);
+  data.problem.softmax_scale = 1 / 1.44269504f;
+  std::fill(data.q.begin(), data.q.end(), 0.0f);
+  std::fill(data.k.begin(), data.k.end(), 0.0f);
+  for (std::size_t i = 0; i < 12; ++i) data.q[i * 32] = static_cast<float>(i + 1);
+  for (std::size_t j = 0; j < 1200; ++j) data.k[j * 32] = 0.5f * static_cast<float>(j % 7) - 1.0f;
+  const Reference expected = reference(data);
+  const double bound = relative_bound(expected, c);
+  for (const Isa isa : supported_isas()) {
+    SCOPED_TRACE(isa_name(isa));
+    const ForwardRun found = run_forward(data, isa);
+    expect_close(found.output, expected.output, bound * largest(expected.output), "output");
+    expect_close(found.logsumexp, expected.logsumexp, bound * largest(expected.logsumexp), "logsumexp");
+  }
+}
+
 }  // namespace
 }  // namespace camber::kernels::test

@@ -17,6 +17,9 @@ struct Targets {
   torch::Tensor boxes{};   // float [G, 9]: cx, cy, cz, length, width, height, yaw, vx, vy; velocities may be NaN
   torch::Tensor labels{};  // int64 [G], places in DetectorOptions::classes
   torch::Tensor trust{};   // float [G, 2]: what the labels of trust say of LiDAR and cameras, in [-1, 1]
+  /// Objects of the classes that are no targets because they lie outside of the space; cameras see them all the same.
+  torch::Tensor outside_centres{};  // float [F, 3]
+  torch::Tensor outside_labels{};   // int64 [F]
 };
 
 /// Where a frame's boxes belong.
