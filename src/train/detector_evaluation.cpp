@@ -43,7 +43,9 @@ eval::SampleBoxes predict(detection::Detector detector, const DetectionRequest& 
     const data::Frame& where = frame.sample.delivery.frame;
     boxes.open_sample(std::string(request.dataset.tables().sample[where.sample].token));
     for (const detection::Detection& found : frame.found) {
-      boxes.push(detection::to_global(found, where.reference, detector->options()));
+      eval::DetectionBox box = detection::to_global(found, where.reference, detector->options());
+      box.sample = static_cast<std::int32_t>(boxes.samples() - 1);
+      boxes.push(box);
     }
     for (std::size_t i = 0; trust != nullptr && i < std::min(kBest, frame.found.size()); ++i) {
       const std::vector<double>& weights = frame.found[i].trust;

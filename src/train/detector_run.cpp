@@ -17,6 +17,11 @@ namespace {
 
 constexpr const char* kConfigKey = "config";
 
+double mean_value(nn::BoundedScale scale) {
+  torch::NoGradGuard no_grad;
+  return scale->value().mean().item<double>();
+}
+
 // A run of the detector; train_detector() below is its table of contents.
 class Run {
  public:
@@ -175,7 +180,7 @@ void Run::after_step(const StepReport& report) {
     std::string note = sentence("loss ", std::round(1000 * report.loss) / 1000);
     for (const NamedScale& entry : loop_.projector().scales()) {
       const std::string short_name = entry.name.substr(entry.name.rfind('.') + 1);
-      note += sentence(", ", short_name, " ", std::round(1000 * entry.scale->value().mean().item<double>()) / 1000);
+      note += sentence(", ", short_name, " ", std::round(1000 * mean_value(entry.scale)) / 1000);
     }
     request_.after_step(report, last_sentence_.empty() ? note : note + "; " + last_sentence_);
   }
@@ -268,7 +273,7 @@ DetectorRunResult train_detector(const DetectorRunRequest& request) {
   result.steps = run.loop().step();
   result.seconds = run.seconds();
   for (const NamedScale& entry : run.loop().projector().scales()) {
-    result.scales.emplace_back(entry.name, entry.scale->value().mean().item<double>());
+    result.scales.emplace_back(entry.name, mean_value(entry.scale));
   }
   if (result.finished) {
     run.finish(result);
