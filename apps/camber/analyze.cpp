@@ -3,6 +3,7 @@
 #include "apps/camber/commands.h"
 #include "camber/analysis/bound.h"
 #include "camber/analysis/softmax.h"
+#include "camber/health/run_diagnosis.h"
 #include "camber/storage/atomic_file.h"
 
 namespace camber::app {
@@ -65,14 +66,30 @@ void register_bound(Command& analyze) {
       {Format::kText, Format::kJson, Format::kCsv});
 }
 
+void register_run(Command& analyze) {
+  auto run = std::make_shared<std::string>();
+  Command& command = analyze.add({.name = "run",
+                                  .summary = "the health rules over a finished or running run: sentences, worst first",
+                                  .example = "camber analyze run runs/demo"});
+  command.option("RUN", *run, "folder of the run", Presence::kRequired);
+  command.run(
+      [run](const CommonOptions& common) {
+        print_answer(written(health::diagnose_run(*run), common.format));
+        return kSuccess;
+      },
+      {Format::kText, Format::kJson, Format::kCsv});
+}
+
 }  // namespace
 
 void register_analyze(Command& program) {
-  Command& analyze = program.add({.name = "analyze",
-                                  .summary = "what a bias does to a softmax, and how large it must become",
-                                  .example = "camber analyze softmax --picture softmax.svg"});
+  Command& analyze =
+      program.add({.name = "analyze",
+                   .summary = "what a bias does to a softmax, how large it must become, how healthy a run is",
+                   .example = "camber analyze softmax --picture softmax.svg"});
   register_softmax(analyze);
   register_bound(analyze);
+  register_run(analyze);
 }
 
 }  // namespace camber::app

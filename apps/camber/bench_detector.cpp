@@ -11,13 +11,13 @@
 namespace camber::app {
 namespace {
 
-struct Arguments {
+struct BenchDetectorArguments {
   std::string preset = "small", checkpoint{}, data{}, version = "v1.0-simulated", split{}, dump{};
   bool bias = false, no_training = false;
   train::DetectorBenchOptions options{};
 };
 
-detection::Detector detector_of(const Arguments& arguments, const CommonOptions& common) {
+detection::Detector detector_of(const BenchDetectorArguments& arguments, const CommonOptions& common) {
   if (!arguments.checkpoint.empty()) return train::load_detector(arguments.checkpoint);
   detection::DetectorOptions options = detection::DetectorOptions::preset(arguments.preset);
   if (arguments.bias) {
@@ -27,7 +27,7 @@ detection::Detector detector_of(const Arguments& arguments, const CommonOptions&
   return detection::Detector(options, common.seed);
 }
 
-int run(const Arguments& arguments, const CommonOptions& common) {
+int run(const BenchDetectorArguments& arguments, const CommonOptions& common) {
   if (common.threads > 0) at::set_num_threads(static_cast<int>(common.threads));
   train::DetectorBenchOptions options = arguments.options;
   options.training = !arguments.no_training;
@@ -47,7 +47,7 @@ int run(const Arguments& arguments, const CommonOptions& common) {
 }  // namespace
 
 void register_bench_detector(Command& bench) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<BenchDetectorArguments>();
   Command& command = bench.add({.name = "detector",
                                 .summary = "p50 and p95 of every stage of the detector, in use and in training",
                                 .example = "camber bench detector --data build/world --split val --repeats 20"});

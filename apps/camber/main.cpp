@@ -24,8 +24,10 @@ int main(int argument_count, char** arguments) {
     register_bench(program.root());
     register_eval(program.root());
     register_faults(program.root());
+    register_fewshot(program.root());
     register_inspect(program.root());
     register_predict(program.root());
+    register_report(program.root());
     register_simulate(program.root());
     register_train(program.root());
     register_verify(program.root());

@@ -40,8 +40,8 @@ def operator_calls():
     row_offsets, _, map_index, distance = operators.build_windows(*window_arguments())
     profile, strength = torch.rand(distance.numel()), torch.randn(HEADS, BATCH * QUERIES, 2, requires_grad=True)
     sparse = sparse_arguments()
-    local, weights = operators.sparse_attention(*detached(sparse))
-    sparse_backward = (torch.randn_like(local), *detached(sparse[:5]), weights, local, None, HEADS)
+    local, logsumexp = operators.sparse_attention(*detached(sparse))
+    sparse_backward = (torch.randn_like(local), local, logsumexp, *detached(sparse), None, [True, True, False, True])
     return {
         "biased_attention": [(attention, {}), (attention, {"statistics": True}), (attention[:3], {"dropout": 0.5})],
         "biased_attention_backward": [(backward, {})],

@@ -45,4 +45,14 @@ eval::DetectionBox to_global(const Detection& detection, const data::SensorPose&
   return result;
 }
 
+void add_sample(eval::SampleBoxes& predictions, std::string token, std::span<const Detection> detections,
+                const data::SensorPose& reference, const DetectorOptions& options) {
+  predictions.open_sample(std::move(token));
+  for (const auto& detection : detections) {
+    auto box = to_global(detection, reference, options);
+    box.sample = static_cast<std::int32_t>(predictions.samples() - 1);
+    predictions.push(box);
+  }
+}
+
 }  // namespace camber::detection

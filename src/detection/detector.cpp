@@ -42,6 +42,7 @@ DetectorImpl::~DetectorImpl() = default;
 
 KeyMaps DetectorImpl::Parts::encode(const DetectorBatch& batch) const {
   KeyMaps maps;
+  const auto type = head->parameters().front().scalar_type();
   const auto present = batch.available;
   const auto with_lidar = present.select(1, 0).nonzero().squeeze(1);
   if (with_lidar.size(0) > 0)
@@ -53,7 +54,7 @@ KeyMaps DetectorImpl::Parts::encode(const DetectorBatch& batch) const {
     const std::int64_t count = run.size(1), total = batch.size * count;
     const auto seen = present.narrow(1, first, count).reshape({-1}).nonzero().squeeze(1);
     first += count;
-    const auto pictures = run.flatten(0, 1);
+    const auto pictures = run.flatten(0, 1).to(type);
     torch::Tensor keys;
     if (seen.size(0) > 0) {
       const auto map = camera_encoder->forward(seen.size(0) == total ? pictures : pictures.index_select(0, seen));

@@ -57,7 +57,7 @@ std::string varint(std::uint64_t value) {
   return bytes += static_cast<char>(value);
 }
 
-std::string field(char key, std::string_view bytes) {
+std::string message_field(char key, std::string_view bytes) {
   return key + varint(bytes.size()).append(bytes);
 }
 
@@ -117,26 +117,28 @@ std::string event_record(std::string_view payload) {
 }
 
 std::string version_event(double time) {
-  return event(time, 0) + field(kBytes3, "brain.Event:2");
+  return event(time, 0) + message_field(kBytes3, "brain.Event:2");
 }
 
 std::string session_start_event(double time, std::int64_t step) {
-  return event(time, step) + field(kBytes7, kVarint1 + varint(1));
+  return event(time, step) + message_field(kBytes7, kVarint1 + varint(1));
 }
 
 std::string scalar_event(double time, std::int64_t step, const Figures& figures) {
   std::string summary;
   for (const Figure& figure : figures)
-    summary += field(kBytes1, field(kBytes1, figure.name) + kFloat2 + little_endian(static_cast<float>(figure.value)));
-  return event(time, step) + field(kBytes5, summary);
+    summary += message_field(
+        kBytes1, message_field(kBytes1, figure.name) + kFloat2 + little_endian(static_cast<float>(figure.value)));
+  return event(time, step) + message_field(kBytes5, summary);
 }
 
 std::string text_event(double time, std::int64_t step, std::string_view tag, std::string_view text) {
   constexpr std::uint64_t kStringType = 7;
-  const std::string tensor = kVarint1 + varint(kStringType) + field(kBytes8, text);
-  const std::string metadata = field(kBytes1, field(kBytes1, "text"));
-  const std::string value = field(kBytes1, tag) + field(kBytes8, tensor) + field(kBytes9, metadata);
-  return event(time, step) + field(kBytes5, field(kBytes1, value));
+  const std::string tensor = kVarint1 + varint(kStringType) + message_field(kBytes8, text);
+  const std::string metadata = message_field(kBytes1, message_field(kBytes1, "text"));
+  const std::string value =
+      message_field(kBytes1, tag) + message_field(kBytes8, tensor) + message_field(kBytes9, metadata);
+  return event(time, step) + message_field(kBytes5, message_field(kBytes1, value));
 }
 
 std::int64_t event_bytes_until(std::string_view file, std::int64_t last_step) {

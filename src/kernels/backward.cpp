@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
 #include <stdexcept>
 #include <vector>
 
@@ -92,9 +95,13 @@ class WaveArrays {
       pieces.emplace_back(&job.partial_segment, job.ranges * wave.batches * p.segments.heads * job.padded_rows);
     std::int64_t total = 0;
     for (const auto& [pointer, count] : pieces) total += ceil_divide(count, 16) * 16;
-    if (static_cast<std::int64_t>(memory_.size()) < total + 16) memory_.resize(static_cast<std::size_t>(total + 16));
-    float* at = memory_.data();
-    at += (64 - reinterpret_cast<std::uintptr_t>(at) % 64) % 64 / sizeof(float);
+    if (size_ < total) {
+      memory_.reset();  // not kept beside the new one
+      memory_.reset(static_cast<float*>(std::aligned_alloc(64, static_cast<std::size_t>(total) * sizeof(float))));
+      if (memory_ == nullptr) throw std::bad_alloc();
+      size_ = total;
+    }
+    float* at = memory_.get();
     for (const auto& [pointer, count] : pieces) {
       *pointer = at;
       at += ceil_divide(count, 16) * 16;
@@ -102,7 +109,12 @@ class WaveArrays {
   }
 
  private:
-  std::vector<float> memory_;
+  struct Free {
+    void operator()(float* memory) const { std::free(memory); }
+  };
+  // Not cleared: its pages are first touched by the slots that fill them.
+  std::unique_ptr<float, Free> memory_;
+  std::int64_t size_ = 0;
 };
 
 }  // namespace

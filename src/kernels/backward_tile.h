@@ -15,9 +15,10 @@ struct SlopeBias {
   float floor[kTileRows];  // logsumexp2 - segment value: subtracted from the scores
 };
 
-// 1. Window values into the weights' tile, wherever a panel has one.
+// 1. Window values into the weights' tile, wherever a panel has one; `masked`: the float mask too, everywhere.
 template <int M>
-inline SlopeBias lay_windows(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block, int row, int rows) {
+inline SlopeBias lay_bias(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block, int row, int rows,
+                          bool masked) {
   SlopeBias bias;
   const float* logsumexp2 = row_terms(task, tile) + row;
   const int segment = block.span_count == 1 ? task.plan.spans[block.first_span].segment : -1;
@@ -28,12 +29,27 @@ inline SlopeBias lay_windows(BackwardTask& task, const BackwardTile& tile, const
     const float shift = segment >= 0 && values != nullptr ? values[segment] * kLog2E : 0.0f;
     bias.floor[i] = logsumexp2[i] - shift;
   }
-  if (task.problem.windows.row_offsets == nullptr) return bias;
   float* weights = task.scratch.weights + row * kBackwardKeys;
+  const int left_rows = static_cast<int>(task.job.wave.queries - tile.first_row - row - M);
+  const int next_rows = left_rows < M ? left_rows : M;
+  if (masked) {
+    const HeadMasks masks = masks_of(task.problem, task.batch, tile.head);
+    const float* mask = masks.mask + query_of(task, tile.first_row + row) * masks.mask_row;
+    prefetch_mask(mask + M * masks.mask_row, masks.mask_row, next_rows, block);
+    Vec highest = zero();
+    for (int i = 0; i < M; ++i) {
+      float* to = weights + i * kBackwardKeys;
+      if (i < rows)
+        lay_mask(mask + i * masks.mask_row, 0, task.plan, block, to, highest);
+      else
+        for (int j = 0; j < block.length; j += kLanes) store(to + j, zero());
+    }
+    bias.touched = ~0u;
+  }
+  if (task.problem.windows.row_offsets == nullptr) return bias;
   const float* values = window_values(task.problem.windows, tile.head);
   const WindowCursor* cursors = task.scratch.cursors + tile.first_row + row;
-  const std::int64_t left = task.job.wave.queries - tile.first_row - row - M;
-  prefetch_entries(task.problem.windows.key_index, values, cursors + M, static_cast<int>(left < M ? left : M), block);
+  prefetch_entries(task.problem.windows.key_index, values, cursors + M, next_rows, block);
   const auto touch = [&](int panel) {
     if ((bias.touched >> panel & 1u) != 0) return;
     bias.touched |= 1u << panel;
@@ -53,8 +69,8 @@ inline SlopeBias lay_windows(BackwardTask& task, const BackwardTile& tile, const
   return bias;
 }
 
-// 2a. Direct: weights 2^(z - logsumexp2) of panels first .. end, all with or all without window values.
-template <bool kWindowed, int M>
+// 2a. Direct: weights 2^(z - logsumexp2) of panels first .. end, all with or all without a bias in their place.
+template <TileBias kBias, int M>
 __attribute__((noinline)) void weight_panels(const float* query, const float* keys, int steps, const float* logsumexp2,
                                              float* weights, int first, int end) {
   constexpr int kGroup = 1;
@@ -68,8 +84,9 @@ __attribute__((noinline)) void weight_panels(const float* query, const float* ke
 #pragma GCC unroll 16
       for (int j = 0; j < 2 * kGroup; ++j) {
         Vec z = sums.at[i + j / 2][j % 2];
-        if constexpr (kWindowed)
-          z = add(z, load(weights + (i + j / 2) * kBackwardKeys + panel * kPanel + j % 2 * kLanes));
+        if constexpr (kBias != TileBias::none)
+          z = add_bias<kBias == TileBias::mask>(
+              z, load(weights + (i + j / 2) * kBackwardKeys + panel * kPanel + j % 2 * kLanes));
         weight[j] = max(broadcast(kSmallestExponent), sub(z, broadcast(logsumexp2[i + j / 2])));
         shift[j] = broadcast(kRoundingShift);
       }
@@ -81,8 +98,8 @@ __attribute__((noinline)) void weight_panels(const float* query, const float* ke
   }
 }
 
-// 3a. Direct: slopes = weight * (grad_output . v - delta).
-template <int M>
+// 3a. Direct: slopes = weight * (grad_output . v - delta). A key that a mask removed has slope 0 even where v is NaN.
+template <bool kMasked, int M>
 __attribute__((noinline)) void slope_panels(const float* output, const float* values, int steps, const float* delta,
                                             const float* weights, float* slopes, int panels) {
   for (int panel = 0; panel < panels; ++panel) {
@@ -94,7 +111,10 @@ __attribute__((noinline)) void slope_panels(const float* output, const float* va
 #pragma GCC unroll 2
       for (int n = 0; n < 2; ++n) {
         const int at = i * kBackwardKeys + panel * kPanel + n * kLanes;
-        store(slopes + at, mul(load(weights + at), sub(sums.at[i][n], broadcast(delta[i]))));
+        const Vec weight = load(weights + at);
+        Vec slope = mul(weight, sub(sums.at[i][n], broadcast(delta[i])));
+        if constexpr (kMasked) slope = where_equal(weight, 0.0f, zero(), slope);
+        store(slopes + at, slope);
       }
   }
 }
@@ -154,8 +174,8 @@ inline void general_slopes(BackwardTask& task, const BackwardTile& tile, const K
 }
 
 inline bool direct_slopes(const BackwardTask& task, const KeyBlock& block) {
-  return task.problem.mask.data == nullptr && task.problem.blocked.data == nullptr && block.span_count <= 1 &&
-         block.length % kPanel == 0 && task.problem.dropout.probability == 0;
+  return task.problem.blocked.data == nullptr && block.span_count <= 1 && block.length % kPanel == 0 &&
+         task.problem.dropout.probability == 0;
 }
 
 // Weights and slopes of M rows from `row` on, `rows` of which exist.
@@ -168,18 +188,21 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
   const float* delta = row_terms(task, tile) + job.padded_rows + row;
   float *weights = task.scratch.weights + row * kBackwardKeys, *slopes = task.scratch.slopes + row * kBackwardKeys;
   const int panels = round_up(block.length, kPanel) / kPanel;
-  const SlopeBias bias = lay_windows<M>(task, tile, block, row, rows);
-  if (direct_slopes(task, block)) {
+  const bool direct = direct_slopes(task, block), masked = direct && task.problem.mask.data != nullptr;
+  const SlopeBias bias = lay_bias<M>(task, tile, block, row, rows, masked);
+  if (direct) {
     const auto touched = [&](int panel) { return (bias.touched >> panel & 1u) != 0; };
     for (int begin = 0, end; begin < panels; begin = end) {
       end = begin + 1;
       while (end < panels && touched(end) == touched(begin)) ++end;
-      (touched(begin) ? weight_panels<true, M> : weight_panels<false, M>)(query, tile.head_block.keys,
-                                                                          task.sizes.key_width, bias.floor, weights,
-                                                                          begin, end);
+      const auto take = masked           ? weight_panels<TileBias::mask, M>
+                        : touched(begin) ? weight_panels<TileBias::windows, M>
+                                         : weight_panels<TileBias::none, M>;
+      take(query, tile.head_block.keys, task.sizes.key_width, bias.floor, weights, begin, end);
     }
     if (task.slopes_wanted)
-      slope_panels<M>(output, tile.head_block.values, task.sizes.value_width, delta, weights, slopes, panels);
+      (masked ? slope_panels<true, M> : slope_panels<false, M>)(output, tile.head_block.values, task.sizes.value_width,
+                                                                delta, weights, slopes, panels);
     return;
   }
   // The window values lie in `weights`; the plain scores pass through `slopes`.

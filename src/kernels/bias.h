@@ -78,6 +78,29 @@ inline void add_mask(const float* mask, const KeyPlan& plan, const KeyBlock& blo
   }
 }
 
+// Writes the float mask times log2(e) plus `shift` to a row's positions and raises `highest` to the largest without
+// it. Whole vectors: up to kLanes - 1 floats behind the last position are touched.
+inline void lay_mask(const float* mask, float shift, const KeyPlan& plan, const KeyBlock& block, float* to,
+                     Vec& highest) {
+  const Vec unit = broadcast(kLog2E), shifts = broadcast(shift);
+  for (int r = 0; r < block.run_count; ++r) {
+    const KeyRun& run = plan.runs[block.first_run + r];
+    for (int i = 0; i < run.count; i += kLanes) {
+      const int left = run.count - i;
+      const Vec value = mul(left >= kLanes ? load(mask + run.key + i) : load_first(mask + run.key + i, left), unit);
+      highest = max(highest, value);
+      store(to + run.position + i, add(value, shifts));
+    }
+  }
+}
+
+// Asks for the block's part of some rows of the mask, or of its gradient.
+inline void prefetch_mask(const float* row, std::int64_t row_stride, int rows, const KeyBlock& block) {
+  for (int i = 0; i < rows; ++i)
+    for (std::int64_t key = block.first_key; key < block.end_key; key += 16)
+      __builtin_prefetch(row + i * row_stride + key);
+}
+
 inline void apply_blocked(const bool* mask, const KeyPlan& plan, const KeyBlock& block, float* scores) {
   for (int r = 0; r < block.run_count; ++r) {
     const KeyRun& run = plan.runs[block.first_run + r];

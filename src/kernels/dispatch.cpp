@@ -14,8 +14,7 @@ const char* unsupported_reason(const AttentionProblem& problem) {
   return nullptr;
 }
 
-const KernelTable& kernels_for(const AttentionProblem& problem, Isa isa) {
-  if (const char* reason = unsupported_reason(problem)) throw std::invalid_argument(reason);
+const KernelTable& kernels_of(Isa isa) {
   if (!isa_supported(isa))
     throw std::invalid_argument(std::string("[biased_attention] isa must be supported by this CPU, got ") +
                                 isa_name(isa));
@@ -30,6 +29,11 @@ const KernelTable& kernels_for(const AttentionProblem& problem, Isa isa) {
       break;
   }
   return scalar_kernels();
+}
+
+const KernelTable& kernels_for(const AttentionProblem& problem, Isa isa) {
+  if (const char* reason = unsupported_reason(problem)) throw std::invalid_argument(reason);
+  return kernels_of(isa);
 }
 
 }  // namespace camber::kernels

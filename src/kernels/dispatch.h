@@ -3,6 +3,8 @@
 
 namespace camber::kernels {
 
+/// The kernels of an instruction set, after a check that this CPU has it.
+const KernelTable& kernels_of(Isa isa);
 /// The kernels of an instruction set, after a check that it and the problem are supported.
 const KernelTable& kernels_for(const AttentionProblem& problem, Isa isa);
 

@@ -57,18 +57,17 @@ inline void for_row_entries(const ForwardTask<Numbers>& task, int row, const Vis
   }
 }
 
-// A row's plain attention from its own pass: shares and logsumexp.
+// A row's plain attention from its own pass.
 template <class Numbers>
 inline void keep_plain(ForwardTask<Numbers>& task, int row) {
   ForwardScratch<Numbers>& s = task.scratch;
-  const float total = sum_of(load(s.sums + row * kLanes)), inverse = total > 0 ? 1 / total : 0;
-  s.plain_logsumexp[row] = s.reference[row] + __builtin_log2f(total);
+  s.plain_sums[row] = sum_of(load(s.sums + row * kLanes));
+  s.plain_logsumexp[row] = s.reference[row] + __builtin_log2f(s.plain_sums[row]);
   const std::int64_t segments = segment_count(task.problem);
-  for (std::int64_t k = row * segments; k < (row + 1) * segments; ++k)
-    s.plain_segments[k] = s.segment_sums[k] * inverse;
+  for (std::int64_t k = row * segments; k < (row + 1) * segments; ++k) s.plain_segments[k] = s.segment_sums[k];
   for_row_entries(task, row, [&](std::int64_t entry, int count, std::int64_t) {
     const std::int64_t at = entry - task.entry_offsets()[0];
-    store_first(s.plain_windows + at, mul(load_first(s.window_weights + at, count), broadcast(inverse)), count);
+    store_first(s.plain_windows + at, load_first(s.window_weights + at, count), count);
   });
 }
 
@@ -84,14 +83,14 @@ inline void derive_plain(ForwardTask<Numbers>& task, int row) {
   const std::int64_t segments = segment_count(task.problem),
                      base = task.job.side_entries > 0 ? task.entry_offsets()[0] : 0;
   const float* values = task.segments_of(row);
-  float* shares = s.plain_segments + row * segments;
+  float* plain_sums = s.plain_segments + row * segments;
   Vec total = zero();
   float outside = 0;
   for (std::int64_t k = 0; k < segments; ++k) {
     const float sum = s.segment_sums[row * segments + k];
     const bool biased = values != nullptr && values[k] != kNegativeInfinity;
-    shares[k] = biased ? sum * __builtin_exp2f(-values[k] * kLog2E) : sum;
-    outside += shares[k];
+    plain_sums[k] = biased ? sum * __builtin_exp2f(-values[k] * kLog2E) : sum;
+    outside += plain_sums[k];
   }
   for_row_entries(task, row, [&](std::int64_t entry, int count, std::int64_t segment) {
     const float of_segment = values == nullptr || values[segment] == kNegativeInfinity ? 0.0f : values[segment];
@@ -100,13 +99,9 @@ inline void derive_plain(ForwardTask<Numbers>& task, int row) {
     store_first(s.plain_windows + entry - base, plain, count);
     total = add(total, plain);
   });
-  const float sum = outside + sum_of(total), inverse = sum > 0 ? 1 / sum : 0;
+  const float sum = outside + sum_of(total);
+  s.plain_sums[row] = sum;
   s.plain_logsumexp[row] = s.reference[row] + __builtin_log2f(sum);
-  for (std::int64_t k = 0; k < segments; ++k) shares[k] *= inverse;
-  for_row_entries(task, row, [&](std::int64_t entry, int count, std::int64_t) {
-    float* plain = s.plain_windows + entry - base;
-    store_first(plain, mul(load_first(plain, count), broadcast(inverse)), count);
-  });
 }
 
 // Half of sum |p - p0|, KL(p || p0) and the masses, from shares by segment and by window entry.
@@ -117,6 +112,7 @@ inline void compare_with_plain(ForwardTask<Numbers>& task, int row, float invers
   const std::int64_t segments = segment_count(task.problem);
   const float* values = task.segments_of(row);
   const float* plain = s.plain_segments + row * segments;
+  const float plain_inverse = s.plain_sums[row] > 0 ? 1 / s.plain_sums[row] : 0;
   float* mass = wanted.segment_mass == nullptr || task.problem.segments.offsets == nullptr
                     ? nullptr
                     : wanted.segment_mass + at * segments;
@@ -124,7 +120,7 @@ inline void compare_with_plain(ForwardTask<Numbers>& task, int row, float invers
   for (std::int64_t k = 0; k < segments; ++k) {
     const float share = s.segment_sums[row * segments + k] * inverse;
     if (mass != nullptr) mass[k] = share;
-    moved += absolute_of(share - plain[k]);
+    moved += absolute_of(share - plain[k] * plain_inverse);
     if (values != nullptr && values[k] != kNegativeInfinity) expected_bias += share * values[k];
   }
   Vec moved_inside = zero(), expected_inside = zero();
@@ -133,7 +129,8 @@ inline void compare_with_plain(ForwardTask<Numbers>& task, int row, float invers
     const Vec share = mul(load_first(s.window_weights + side, count), broadcast(inverse));
     const float of_segment = values == nullptr || values[segment] == kNegativeInfinity ? 0.0f : values[segment];
     expected_inside = fma(share, finite_bias(task.window_value + entry, count, of_segment), expected_inside);
-    moved_inside = add(moved_inside, absolute(sub(share, load_first(s.plain_windows + side, count))));
+    const Vec plain_share = mul(load_first(s.plain_windows + side, count), broadcast(plain_inverse));
+    moved_inside = add(moved_inside, absolute(sub(share, plain_share)));
     if (mass != nullptr) mass[segment] += sum_of(share);
   });
   if (wanted.change != nullptr) wanted.change[at] = 0.5f * (moved + sum_of(moved_inside));

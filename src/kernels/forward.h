@@ -58,6 +58,7 @@ inline void start_rows(ForwardTask<Numbers>& task) {
   zero_out(s.moments, std::int64_t{rows} * kLanes);
   zero_out(s.squares, std::int64_t{rows} * kLanes);
   zero_out(s.largest, std::int64_t{rows} * kLanes);
+  zero_out(s.outside, std::int64_t{rows} * kLanes);
   zero_out(s.segment_sums, rows * segment_count(task.problem));
   zero_out(s.keys_left, rows);
   if (task.job.side_entries > 0) zero_out(s.window_weights, task.entry_offsets()[task.rows] - task.entry_offsets()[0]);
@@ -145,19 +146,23 @@ inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int 
   BlockBias bias;
   lay_bias<Numbers, M>(task, block, row, bias);
   if (direct<Numbers, M>(task, block, row, bias)) {
-    if (bias.biased)
-      direct_weights<Numbers, true, kStatistics, M>(task, block, row, bias);
+    if (bias.masked)
+      direct_weights<Numbers, TileBias::mask, kStatistics, M>(task, block, row, bias);
+    else if (bias.biased)
+      direct_weights<Numbers, TileBias::windows, kStatistics, M>(task, block, row, bias);
     else
-      direct_weights<Numbers, false, kStatistics, M>(task, block, row, bias);
+      direct_weights<Numbers, TileBias::none, kStatistics, M>(task, block, row, bias);
     if constexpr (kStatistics) count_keys(task, block, row, M, bias);
   } else {
     general_scores<Numbers, M>(task, block, row, bias);
     for (int i = 0; i < M; ++i)
       general_weights_row<Numbers, kStatistics>(task, width, row + i, s.strip + i * kForwardKeys);
   }
-  float sums[M];
+  const auto collected = [&](int i) {
+    return block.span_count > 1 || (bias.windowed && bias.first_entry[i] < s.cursors[row + i].next);
+  };
   for (int i = 0; i < M; ++i)
-    sums[i] = add_weights<Numbers, kStatistics>(task, s.strip + i * kForwardKeys, width, row + i);
+    add_weights<Numbers, kStatistics>(task, s.strip + i * kForwardKeys, width, row + i, !collected(i));
   if (!task.without_bias) {
     const auto* weights = weights_for_values(task, block, row, M);
     const int steps = (block.length + Numbers::kPerWord - 1) / Numbers::kPerWord;
@@ -166,14 +171,16 @@ inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int 
   }
   if constexpr (kStatistics) {
     for (int i = 0; i < M && row + i < task.rows; ++i)
-      collect_segments(task, block, row + i, bias.windowed ? bias.first_entry[i] : s.cursors[row + i].next,
-                       s.strip + i * kForwardKeys, sums[i]);
+      if (collected(i))
+        collect_windows(task, block, row + i, bias.windowed ? bias.first_entry[i] : s.cursors[row + i].next,
+                        s.strip + i * kForwardKeys);
   }
 }
 
 template <class T, class Numbers, bool kStatistics>
 inline void all_blocks(ForwardTask<Numbers>& task) {
   start_rows(task);
+  task.segment = task.problem.segments.offsets == nullptr ? 0 : -1;
   const KeyPlan& plan = task.plan;
   ForwardScratch<Numbers>& s = task.scratch;
   const int tiles = (task.rows + kTileRows - 1) / kTileRows;
@@ -183,6 +190,7 @@ inline void all_blocks(ForwardTask<Numbers>& task) {
     const void **keys = s.key_rows + b % 2 * kForwardKeys, **values = s.value_rows + b % 2 * kForwardKeys;
     const void** next_keys = s.key_rows + (b + 1) % 2 * kForwardKeys;
     const void** next_values = s.value_rows + (b + 1) % 2 * kForwardKeys;
+    if constexpr (kStatistics) change_segment(task, &block);
     pack_block<T>(task, block, keys, values);
     int next_length = 0;
     if (b + 1 < plan.block_count) {
@@ -195,6 +203,7 @@ inline void all_blocks(ForwardTask<Numbers>& task) {
       with_tile_rows(task.rows - row, [&]<int M>() { forward_tile<Numbers, kStatistics, M>(task, block, row); });
     }
   }
+  if constexpr (kStatistics) change_segment(task, static_cast<const KeyBlock*>(nullptr));
 }
 
 template <class T, class Numbers>
@@ -262,7 +271,8 @@ inline void forward_task_of(const ForwardJob& job, std::int64_t index, std::byte
                             .key_norm = 0,
                             .masks = masks_of(p, batch, head),
                             .window_value = p.windows.row_offsets == nullptr ? nullptr : window_values(p.windows, head),
-                            .without_bias = false};
+                            .without_bias = false,
+                            .segment = -1};
   for (std::int64_t i = 0; i < kLargestWidth; ++i) task.scratch.zeros[i] = 0;
   run_forward<T>(task);
 }

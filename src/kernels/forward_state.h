@@ -36,13 +36,15 @@ struct ForwardScratch {
   float* moments;           // [rows][kLanes], sum of weight * z
   float* squares;           // [rows][kLanes], sum of weight^2
   float* largest;           // [rows][kLanes], largest weight
-  float* segment_sums;      // [rows][S], sum of weights outside the windows
+  float* outside;           // [rows][kLanes], sum of weights outside the windows, of the current segment
+  float* segment_sums;      // [rows][S], the same of each segment
   std::int64_t* keys_left;  // [rows]
   float* window_weights;    // [side_entries], weight of each window entry
   // The same three of the attention without the finite bias:
   float* plain_logsumexp;  // [rows], in units of log2
-  float* plain_segments;   // [rows][S], as shares
-  float* plain_windows;    // [side_entries], as shares
+  float* plain_sums;       // [rows]
+  float* plain_segments;   // [rows][S]
+  float* plain_windows;    // [side_entries]
 };
 
 inline int padded_rows(const ForwardJob& job) {
@@ -84,10 +86,12 @@ inline ForwardScratch<Numbers> lay_out(Arena& arena, const ForwardJob& job) {
   s.moments = arena.take<float>(counted * kLanes);
   s.squares = arena.take<float>(counted * kLanes);
   s.largest = arena.take<float>(counted * kLanes);
+  s.outside = arena.take<float>(counted * kLanes);
   s.segment_sums = arena.take<float>(counted * segment_count(p));
   s.keys_left = arena.take<std::int64_t>(counted);
   s.window_weights = arena.take<float>(job.side_entries);
   s.plain_logsumexp = arena.take<float>(counted);
+  s.plain_sums = arena.take<float>(counted);
   s.plain_segments = arena.take<float>(counted * segment_count(p));
   s.plain_windows = arena.take<float>(job.side_entries);
   return s;
@@ -108,6 +112,7 @@ struct ForwardTask {
   HeadMasks masks;
   const float* window_value;  // of this head, or null
   bool without_bias;          // finite window and segment values count as 0
+  int segment;                // which one the sums outside windows belong to, or -1
 
   // The [S] segment values of a row, or null.
   const float* segments_of(int row) const { return segment_values(problem, batch, head, first_query + row); }

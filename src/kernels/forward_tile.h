@@ -5,7 +5,7 @@
 //
 // Two ways to the weights:
 //   direct   the weights 2^(z - reference) are taken from the score tile while it is still in registers. It needs an
-//            upper bound of z: |q| |k| + bias <= reference + kHeadroom, and no mask.
+//            upper bound of z: |q| |k| + bias <= reference + kHeadroom, and no blocked mask.
 //   general  the scores go to the strip, masks are applied, the row's reference rises to its largest score.
 // A row's first block is always general. The choice is made for a tile of rows that begins at a multiple of kTileRows,
 // so that it does not depend on how rows are dealt to tasks.
@@ -15,15 +15,35 @@ namespace {
 inline constexpr float kHeadroom = 50.0f;               // weights stay below 2^50, their squares summed below 2^127
 inline constexpr float kLargestReference = 2097152.0f;  // 2^21, where to_weights' integer arithmetic is exact
 
-// 1. The bias of the tile: the segment's value in rows_bias, and where a panel has window entries, both in its part of
-// the strip. Returns without either where there is none.
+// The float mask of a tile's rows, with the segment's value, to all panels of the strip. Returns the mask's largest.
+template <class Numbers, int M>
+inline float lay_tile_mask(ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
+  const std::int64_t stride = task.masks.mask_row;
+  const float* mask = task.masks.mask + (task.first_query + row) * stride;
+  const int left = task.rows - row - kTileRows;
+  if (left > 0) prefetch_mask(mask + kTileRows * stride, stride, left < kTileRows ? left : kTileRows, block);
+  Vec highest = zero();
+  for (int i = 0; i < M; ++i) {
+    float* to = task.scratch.strip + i * kForwardKeys;
+    if (row + i < task.rows)
+      lay_mask(mask + i * stride, bias.shift[i], task.plan, block, to, highest);
+    else
+      for (int j = 0; j < block.length; j += kLanes) store(to + j, zero());
+  }
+  bias.touched = ~0u;
+  return max_of(highest);
+}
+
+// 1. The bias of the tile: the segment's value in rows_bias, and where a panel has window entries or a mask, all of it
+// in its part of the strip. Returns without either where there is none.
 template <class Numbers, int M>
 inline void lay_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
   ForwardScratch<Numbers>& s = task.scratch;
   const int tile = row / kTileRows;
   const bool segment_values_here = block.span_count == 1 && task.problem.segments.value != nullptr;
+  bias.masked = task.masks.mask != nullptr && task.masks.blocked == nullptr && block.length % kPanel == 0;
   bias.windowed = task.window_value != nullptr && s.next_keys[tile] < block.end_key;
-  bias.biased = bias.windowed || segment_values_here;
+  bias.biased = bias.windowed || segment_values_here || bias.masked;
   bias.touched = 0;
   bias.highest = 0;
   for (int i = 0; i < M; ++i) bias.shift[i] = 0;
@@ -40,7 +60,17 @@ inline void lay_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row,
       for (int n = 0; n < 2; ++n) store(to + i * stride + n * kLanes, broadcast(bias.shift[i]));
   };
   fill(bias.rows, kPanel);
-  if (!bias.windowed) return;
+  if (bias.masked) bias.highest = lay_tile_mask<Numbers, M>(task, block, row, bias);
+  for (int i = 0; i < M; ++i) bias.removed[i] = 0;
+  const auto count_removed = [&] {
+    if (!bias.masked || !task.job.statistics) return;
+    for (int i = 0; i < M; ++i) {
+      bias.removed[i] = 0;
+      for (int j = 0; j < block.length; j += kLanes)
+        bias.removed[i] += count_equal(load(s.strip + i * kForwardKeys + j), kNegativeInfinity);
+    }
+  };
+  if (!bias.windowed) return count_removed();
   const auto touch = [&](int panel) {
     if ((bias.touched >> panel & 1u) != 0) return;
     bias.touched |= 1u << panel;
@@ -49,7 +79,6 @@ inline void lay_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row,
   Vec highest = zero();
   for (int i = 0; i < M; ++i) {
     bias.first_entry[i] = s.cursors[row + i].next;
-    bias.removed[i] = 0;
     for_window_runs(task.problem.windows.key_index, s.cursors[row + i], task.plan, block,
                     [&](int position, std::int64_t entry, int count) {
                       touch(position / kPanel);
@@ -63,14 +92,15 @@ inline void lay_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row,
                       if (task.job.statistics) bias.removed[i] += count_equal(value, kNegativeInfinity);
                     });
   }
-  bias.highest = max_of(highest);
+  bias.highest += max_of(highest);
+  count_removed();
   s.next_keys[tile] = first_key(s.cursors + row, M);
 }
 
 // 2. Whether the weights may be taken directly.
 template <class Numbers, int M>
 inline bool direct(const ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
-  if (task.masks.mask != nullptr || task.masks.blocked != nullptr) return false;
+  if ((task.masks.mask != nullptr && !bias.masked) || task.masks.blocked != nullptr) return false;
   const bool segments_differ = block.span_count > 1 && task.problem.segments.value != nullptr;
   if (segments_differ || block.length % kPanel != 0) return false;
   bool every = true;
@@ -97,8 +127,17 @@ inline PanelBias bias_of_panel(const BlockBias& bias, const float* strip, int pa
   return {bias.rows, kPanel};
 }
 
+// The bias added to scores; a mask's -inf wins even over a NaN score, so that a blocked key never leaks.
+template <bool kMasked>
+inline __attribute__((always_inline)) Vec add_bias(Vec score, Vec bias) {
+  if constexpr (!kMasked) return add(score, bias);
+  return where_equal(bias, kNegativeInfinity, bias, add(score, bias));
+}
+
+enum class TileBias { none, windows, mask };
+
 // 3a. Direct: score sums to weights, in the strip. Row by row: more at a time would not fit the registers.
-template <class Numbers, bool kBiased, bool kStatistics, int M>
+template <class Numbers, TileBias kBias, bool kStatistics, int M>
 inline __attribute__((always_inline)) void store_weights(const Sums<M, 2>& sums, const ForwardTask<Numbers>& task,
                                                          int row, const BlockBias& bias, PanelBias panel_bias,
                                                          float* strip) {
@@ -111,7 +150,8 @@ inline __attribute__((always_inline)) void store_weights(const Sums<M, 2>& sums,
     for (int n = 0; n < 2; ++n) {
       Vec z = sums.at[i][n];
       if constexpr (Numbers::kPerWord > 1) z = mul(z, broadcast(task.tile_scale));
-      if constexpr (kBiased) z = add(z, load(panel_bias.at + i * panel_bias.stride + n * kLanes));
+      if constexpr (kBias != TileBias::none)
+        z = add_bias<kBias == TileBias::mask>(z, load(panel_bias.at + i * panel_bias.stride + n * kLanes));
       weight[n] = score[n] = max(floor, z);
     }
     to_weights(weight, shifts);
@@ -125,7 +165,7 @@ inline __attribute__((always_inline)) void store_weights(const Sums<M, 2>& sums,
 }
 
 // Not inlined: in a large function the compiler would keep the sums in memory.
-template <class Numbers, bool kBiased, bool kStatistics, int M>
+template <class Numbers, TileBias kBias, bool kStatistics, int M>
 __attribute__((noinline)) void direct_weights(const ForwardTask<Numbers>& task, const KeyBlock& block, int row,
                                               const BlockBias& bias) {
   const auto* query = task.scratch.query_tiles + row * task.words;
@@ -135,14 +175,14 @@ __attribute__((noinline)) void direct_weights(const ForwardTask<Numbers>& task, 
     Sums<M, 2> sums;
     clear(sums);
     multiply<Numbers, 1, kTileRows>(sums, query, keys, task.words);
-    store_weights<Numbers, kBiased, kStatistics>(sums, task, row, bias, bias_of_panel(bias, strip, panel),
-                                                 strip + panel * kPanel);
+    store_weights<Numbers, kBias, kStatistics>(sums, task, row, bias, bias_of_panel(bias, strip, panel),
+                                               strip + panel * kPanel);
   }
 }
 
 // 3b. General: scores to the strip.
 template <class Numbers, int M>
-inline __attribute__((always_inline)) void store_scores(const Sums<M, 2>& sums, float scale, bool is_biased,
+inline __attribute__((always_inline)) void store_scores(const Sums<M, 2>& sums, float scale, const BlockBias& bias,
                                                         PanelBias panel_bias, float* strip) {
 #pragma GCC unroll 16
   for (int i = 0; i < M; ++i)
@@ -150,7 +190,7 @@ inline __attribute__((always_inline)) void store_scores(const Sums<M, 2>& sums, 
     for (int n = 0; n < 2; ++n) {
       Vec z = sums.at[i][n];
       if constexpr (Numbers::kPerWord > 1) z = mul(z, broadcast(scale));
-      if (is_biased) z = add(z, load(panel_bias.at + i * panel_bias.stride + n * kLanes));
+      if (bias.biased) z = add_bias<true>(z, load(panel_bias.at + i * panel_bias.stride + n * kLanes));
       store(strip + i * kForwardKeys + n * kLanes, z);
     }
 }
@@ -164,7 +204,7 @@ inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, in
     Sums<M, 2> sums;
     clear(sums);
     multiply<Numbers, 1, kTileRows>(sums, query, keys, task.words);
-    store_scores<Numbers>(sums, task.tile_scale, bias.biased, bias_of_panel(bias, task.scratch.strip, panel),
+    store_scores<Numbers>(sums, task.tile_scale, bias, bias_of_panel(bias, task.scratch.strip, panel),
                           task.scratch.strip + panel * kPanel);
   }
   for (int i = 0; i < M && row + i < task.rows; ++i) {
@@ -172,7 +212,7 @@ inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, in
     const std::int64_t query_row = task.first_query + row + i;
     if (block.span_count > 1 && task.problem.segments.value != nullptr)
       add_segments(task.segments_of(row + i), task.without_bias, task.plan, block, scores);
-    if (task.masks.mask != nullptr)
+    if (task.masks.mask != nullptr && !bias.masked)
       add_mask(task.masks.mask + query_row * task.masks.mask_row, task.plan, block, scores);
     if (task.masks.blocked != nullptr)
       apply_blocked(task.masks.blocked + query_row * task.masks.blocked_row, task.plan, block, scores);

@@ -1,5 +1,6 @@
 // Compiled once for every instruction set, with its flags and with CAMBER_KERNEL_TABLE naming the table it fills.
 #include "kernels/backward.h"
+#include "kernels/sparse_rows.h"
 
 namespace camber::kernels {
 namespace {
@@ -31,6 +32,12 @@ std::size_t backward_scratch(const BackwardJob& job) {
   return arena.used;
 }
 
+std::size_t sparse_scratch(const SparseJob& job) {
+  Arena arena;
+  lay_out_sparse(arena, job);
+  return arena.used;
+}
+
 void backward_finish(const BackwardJob& job, std::int64_t head_of_wave) {
   finish_queries(job, head_of_wave);
   finish_segments(job, head_of_wave);
@@ -46,7 +53,11 @@ const KernelTable& CAMBER_KERNEL_TABLE() {
                                       .backward_scratch = backward_scratch,
                                       .backward_prepare = prepare_rows,
                                       .backward_task = run_backward,
-                                      .backward_finish = backward_finish};
+                                      .backward_finish = backward_finish,
+                                      .sparse = {.scratch = sparse_scratch,
+                                                 .forward_rows = sparse_forward_rows,
+                                                 .backward_rows = sparse_backward_rows,
+                                                 .backward_keys = sparse_backward_keys}};
   return kTable;
 }
 

@@ -37,22 +37,31 @@ inline __attribute__((always_inline)) void write_rows(const Sums<M, N>& sums, fl
     for (int n = 0; n < N; ++n) store(c + i * row_stride + n * kLanes, sums.at[i][n]);
 }
 
+template <class Numbers, int kRow, int M, int N>
+inline __attribute__((always_inline)) void multiply_step(Sums<M, N>& sums, const typename Numbers::Word* a,
+                                                         const typename Numbers::Word* b) {
+  typename Numbers::Factor right[N];
+#pragma GCC unroll 2
+  for (int n = 0; n < N; ++n) right[n] = Numbers::read(b + n * kLanes);
+#pragma GCC unroll 16
+  for (int i = 0; i < M; ++i) {
+    const typename Numbers::Factor left = Numbers::spread(a + i * kRow);
+#pragma GCC unroll 2
+    for (int n = 0; n < N; ++n) Numbers::accumulate(sums.at[i][n], left, right[n]);
+  }
+}
+
 // sums[i][:] += sum over k of a[i * kRow + k * kStep] * b[k][:], b a panel [steps][N * kLanes]. Every sum is one chain
 // in the order of k, so that a row's bits do not depend on the tile it falls into.
 template <class Numbers, int kRow, int kStep, int M, int N>
 inline __attribute__((always_inline)) void multiply(Sums<M, N>& sums, const typename Numbers::Word* a,
                                                     const typename Numbers::Word* b, int steps) {
-  for (int k = 0; k < steps; ++k, a += kStep, b += N * kLanes) {
-    typename Numbers::Factor right[N];
-#pragma GCC unroll 2
-    for (int n = 0; n < N; ++n) right[n] = Numbers::read(b + n * kLanes);
-#pragma GCC unroll 16
-    for (int i = 0; i < M; ++i) {
-      const typename Numbers::Factor left = Numbers::spread(a + i * kRow);
-#pragma GCC unroll 2
-      for (int n = 0; n < N; ++n) Numbers::accumulate(sums.at[i][n], left, right[n]);
-    }
-  }
+  int k = 0;
+#ifdef CAMBER_FOUR_STEPS
+  if constexpr (M == 6 && N == 2)
+    for (; k + 4 <= steps; k += 4, a += 4 * kStep, b += 4 * N * kLanes) multiply_four_steps<kRow, kStep>(sums.at, a, b);
+#endif
+  for (; k < steps; ++k, a += kStep, b += N * kLanes) multiply_step<Numbers, kRow>(sums, a, b);
 }
 
 // c[M][width] += a b over a whole width: full panels of kPanel columns, the last one maybe of kLanes. Not inlined: in a

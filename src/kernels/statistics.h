@@ -11,7 +11,8 @@ namespace {
 // The bias of a tile of rows on one block, in units of log2.
 struct BlockBias {
   bool biased;                     // any bias at all; else only shift (all 0), highest and touched (0) are set
-  bool windowed;                   // some row has window entries; else the last two are not set
+  bool windowed;                   // some row has window entries; else first_entry is not set
+  bool masked;                     // the strip holds the float mask too, in all panels
   unsigned touched;                // panels whose part of the strip holds segment value + window values
   float shift[kTileRows];          // the segment's value, where the block lies in one segment, else 0
   float rows[kTileRows * kPanel];  // the same, a panel wide
@@ -19,7 +20,7 @@ struct BlockBias {
   float floor[kTileRows];          // what to_weights needs of the reference
   float rounding[kTileRows];
   std::int64_t first_entry[kTileRows];  // the block's window entries: from here to the row's cursor
-  int removed[kTileRows];               // how many of them are -inf (counted for statistics only)
+  int removed[kTileRows];               // keys that windows or the mask remove (counted for statistics only)
 };
 
 // The sums so far of a row whose reference rose: they shrink by a power of two.
@@ -30,6 +31,7 @@ inline void rescale_statistics(ForwardTask<Numbers>& task, int row, Vec factor) 
   shrink(s.moments + row * kLanes, factor);
   shrink(s.squares + row * kLanes, mul(factor, factor));
   shrink(s.largest + row * kLanes, factor);
+  shrink(s.outside + row * kLanes, factor);
   const float by = max_of(factor);
   const std::int64_t segments = segment_count(task.problem);
   for (std::int64_t k = 0; k < segments; ++k) s.segment_sums[row * segments + k] *= by;
@@ -61,28 +63,28 @@ inline Vec sum_of_weights(const float* weights, int width) {
   return sum_of_weights(weights, width, [](Vec, int) {});
 }
 
-// Adds a row's weights on a block to its sums; `width` positions, a multiple of kPanel.
+// Adds a row's weights on a block to its sums; `width` positions, a multiple of kPanel. `outside_windows`: none of them
+// is a window entry, and the block lies in the current segment.
 template <class Numbers, bool kStatistics>
-inline float add_weights(ForwardTask<Numbers>& task, const float* weights, int width, int row) {
+inline void add_weights(ForwardTask<Numbers>& task, const float* weights, int width, int row, bool outside_windows) {
   ForwardScratch<Numbers>& s = task.scratch;
-  float* to = s.sums + row * kLanes;
+  const auto add_to = [&](float* sums, Vec sum) { store(sums + row * kLanes, add(load(sums + row * kLanes), sum)); };
   if constexpr (!kStatistics) {
-    store(to, add(load(to), sum_of_weights(weights, width)));
-    return 0;
+    add_to(s.sums, sum_of_weights(weights, width));
+  } else {
+    // The sum in the same order as without statistics, so that the output keeps its bits.
+    Vec squares[4] = {zero(), zero(), zero(), zero()}, largest[4] = {zero(), zero(), zero(), zero()};
+    const Vec sum = sum_of_weights(
+        weights, width, [&](Vec weight, int lane) __attribute__((always_inline)) {
+          squares[lane] = fma(weight, weight, squares[lane]);
+          largest[lane] = max(largest[lane], weight);
+        });
+    add_to(s.sums, sum);
+    add_to(s.squares, add(add(squares[0], squares[2]), add(squares[1], squares[3])));
+    float* to = s.largest + row * kLanes;
+    store(to, max(load(to), max(max(largest[0], largest[2]), max(largest[1], largest[3]))));
+    if (outside_windows) add_to(s.outside, sum);
   }
-  // The sum in the same order as without statistics, so that the output keeps its bits.
-  Vec squares[4] = {zero(), zero(), zero(), zero()}, largest[4] = {zero(), zero(), zero(), zero()};
-  const Vec sum = sum_of_weights(
-      weights, width, [&](Vec weight, int lane) __attribute__((always_inline)) {
-        squares[lane] = fma(weight, weight, squares[lane]);
-        largest[lane] = max(largest[lane], weight);
-      });
-  store(to, add(load(to), sum));
-  to = s.squares + row * kLanes;
-  store(to, add(load(to), add(add(squares[0], squares[2]), add(squares[1], squares[3]))));
-  to = s.largest + row * kLanes;
-  store(to, max(load(to), max(max(largest[0], largest[2]), max(largest[1], largest[3]))));
-  return sum_of(sum);
 }
 
 // Keys with z > -inf of a block without masks, for each of `count` rows.
@@ -90,17 +92,15 @@ template <class Numbers>
 inline void count_keys(ForwardTask<Numbers>& task, const KeyBlock& block, int row, int count, const BlockBias& bias) {
   for (int i = 0; i < count; ++i)
     if (bias.shift[i] != kNegativeInfinity)
-      task.scratch.keys_left[row + i] += block.length - (bias.windowed ? bias.removed[i] : 0);
+      task.scratch.keys_left[row + i] += block.length - (bias.windowed || bias.masked ? bias.removed[i] : 0);
 }
 
-// Takes a row's window weights out of the strip (which is used up) and adds the rest to the segments' sums.
-// `block_sum` is the sum of all its weights on the block.
+// Takes a row's window weights out of the strip (which is used up) and adds the rest to the sums of its segments.
 template <class Numbers>
-inline void collect_segments(ForwardTask<Numbers>& task, const KeyBlock& block, int row, std::int64_t first_entry,
-                             float* weights, float block_sum) {
+inline void collect_windows(ForwardTask<Numbers>& task, const KeyBlock& block, int row, std::int64_t first_entry,
+                            float* weights) {
   ForwardScratch<Numbers>& s = task.scratch;
-  const bool windows = task.job.side_entries > 0 && first_entry < s.cursors[row].next;
-  if (windows) {
+  if (task.job.side_entries > 0 && first_entry < s.cursors[row].next) {
     WindowCursor entries = window_cursor(task.problem.windows.key_index, first_entry, s.cursors[row].next);
     const std::int64_t base = task.entry_offsets()[0];
     for_window_runs(task.problem.windows.key_index, entries, task.plan, block,
@@ -115,12 +115,12 @@ inline void collect_segments(ForwardTask<Numbers>& task, const KeyBlock& block, 
                       store(weights + position, sub(all, taken));
                     });
   }
-  float* sums = s.segment_sums + row * segment_count(task.problem);
   if (block.span_count <= 1) {
-    const int segment = block.span_count == 0 ? 0 : task.plan.spans[block.first_span].segment;
-    sums[segment] += windows ? sum_of(sum_of_weights(weights, round_up(block.length, kPanel))) : block_sum;
+    float* outside = s.outside + row * kLanes;
+    store(outside, add(load(outside), sum_of_weights(weights, round_up(block.length, kPanel))));
     return;
   }
+  float* sums = s.segment_sums + row * segment_count(task.problem);
   for (int k = 0; k < block.span_count; ++k) {
     const SegmentSpan& span = task.plan.spans[block.first_span + k];
     Vec sum = zero();
@@ -128,6 +128,22 @@ inline void collect_segments(ForwardTask<Numbers>& task, const KeyBlock& block, 
       sum = add(sum, first_of(load(weights + span.position + i), span.count - i));
     sums[span.segment] += sum_of(sum);
   }
+}
+
+// Moves the sums outside windows to the segment that ends here, before a block of another one (or of several) begins.
+template <class Numbers>
+inline void change_segment(ForwardTask<Numbers>& task, const KeyBlock* next) {
+  const int segment = next == nullptr || next->span_count != 1 ? -1 : task.plan.spans[next->first_span].segment;
+  const bool unsegmented = next != nullptr && next->span_count == 0;
+  if (unsegmented || (segment >= 0 && segment == task.segment)) return;
+  ForwardScratch<Numbers>& s = task.scratch;
+  const std::int64_t segments = segment_count(task.problem);
+  for (int row = 0; row < task.rows; ++row) {
+    float* outside = s.outside + row * kLanes;
+    if (task.segment >= 0) s.segment_sums[row * segments + task.segment] += sum_of(load(outside));
+    store(outside, zero());
+  }
+  task.segment = segment;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/attention.h"
+#include "kernels/sparse_task.h"
 
 // What the drivers (plain C++) hand to the code of one instruction set. Plain data only: no inline function may be
 // shared between files compiled for different CPUs.
@@ -86,6 +87,7 @@ struct KernelTable {
   void (*backward_prepare)(const BackwardJob& job, std::int64_t head_of_wave);  // rows of one (batch, head)
   void (*backward_task)(const BackwardJob& job, std::int64_t task, std::byte* scratch);
   void (*backward_finish)(const BackwardJob& job, std::int64_t head_of_wave);  // adds the ranges
+  SparseKernels sparse;
 };
 
 const KernelTable& scalar_kernels();

@@ -75,10 +75,40 @@ inline void multiply_add(Vec& sum, Vec a, Vec b) {
   asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
 }
 
+#define CAMBER_FOUR_STEPS
+// sums[i][n] += a[i * kRow + u * kStep] * b[u][n], for u = 0 .. 3 and N = 2 vectors. In assembly, because twelve sums
+// leave no register for the compiler to shuffle with: it would keep one of them in memory.
+template <int kRow, int kStep>
+inline __attribute__((always_inline)) void multiply_four_steps(Vec (&sums)[6][2], const float* a, const float* b) {
+#define CAMBER_LEFT(u, i, s, t)              \
+  "vbroadcastss %c[step]*" #u "+%c[row]*" #i \
+  "(%[a]), %%ymm15\n\t"                      \
+  "vfmadd231ps %%ymm13, %%ymm15, %" s        \
+  "\n\t"                                     \
+  "vfmadd231ps %%ymm14, %%ymm15, %" t "\n\t"
+#define CAMBER_STEP(u)                                                                                                \
+  "vmovups 64*" #u "(%[b]), %%ymm13\n\tvmovups 64*" #u "+32(%[b]), %%ymm14\n\t" CAMBER_LEFT(u, 0, "0", "1")           \
+      CAMBER_LEFT(u, 1, "2", "3") CAMBER_LEFT(u, 2, "4", "5") CAMBER_LEFT(u, 3, "6", "7") CAMBER_LEFT(u, 4, "8", "9") \
+          CAMBER_LEFT(u, 5, "10", "11")
+  asm(CAMBER_STEP(0) CAMBER_STEP(1) CAMBER_STEP(2) CAMBER_STEP(3)
+      : "+x"(sums[0][0]), "+x"(sums[0][1]), "+x"(sums[1][0]), "+x"(sums[1][1]), "+x"(sums[2][0]), "+x"(sums[2][1]),
+        "+x"(sums[3][0]), "+x"(sums[3][1]), "+x"(sums[4][0]), "+x"(sums[4][1]), "+x"(sums[5][0]), "+x"(sums[5][1])
+      : [a] "r"(a), [b] "r"(b), [row] "i"(4 * kRow), [step] "i"(4 * kStep)
+      : "xmm13", "xmm14", "xmm15", "memory");
+#undef CAMBER_STEP
+#undef CAMBER_LEFT
+}
+
 inline float sum_of(Vec v) {
   __m128 x = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   x = _mm_add_ps(x, _mm_movehl_ps(x, x));
   return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
+}
+// Lane i is the sum of v[i].
+inline Vec lane_sums(const Vec (&v)[8]) {
+  const __m256 low = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+  const __m256 high = _mm256_hadd_ps(_mm256_hadd_ps(v[4], v[5]), _mm256_hadd_ps(v[6], v[7]));
+  return _mm256_add_ps(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
 }
 inline float max_of(Vec v) {
   __m128 x = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));

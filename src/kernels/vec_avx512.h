@@ -86,6 +86,24 @@ inline float sum_of(Vec v) {
   x = _mm_add_ps(x, _mm_movehl_ps(x, x));
   return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
 }
+// Lane i is the sum of v[i].
+inline Vec lane_sums(const Vec (&v)[16]) {
+  const auto halves = [&](int i) {
+    return _mm256_add_ps(_mm512_castps512_ps256(v[i]),
+                         _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v[i]), 1)));
+  };
+  const auto eight = [&](int i) {
+    const __m256 low =
+        _mm256_hadd_ps(_mm256_hadd_ps(halves(i), halves(i + 1)), _mm256_hadd_ps(halves(i + 2), halves(i + 3)));
+    const __m256 high =
+        _mm256_hadd_ps(_mm256_hadd_ps(halves(i + 4), halves(i + 5)), _mm256_hadd_ps(halves(i + 6), halves(i + 7)));
+    return _mm256_add_ps(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
+  };
+  float sums[16];
+  _mm256_storeu_ps(sums, eight(0));
+  _mm256_storeu_ps(sums + 8, eight(8));
+  return _mm512_loadu_ps(sums);
+}
 inline float max_of(Vec v) {
   const __m256 half =
       _mm256_max_ps(_mm512_castps512_ps256(v), _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));

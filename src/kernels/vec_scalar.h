@@ -78,6 +78,10 @@ inline void multiply_add(Vec& sum, Vec a, Vec b) {
 inline float sum_of(Vec v) {
   return (v[0] + v[2]) + (v[1] + v[3]);
 }
+// Lane i is the sum of v[i].
+inline Vec lane_sums(const Vec (&v)[4]) {
+  return Vec{sum_of(v[0]), sum_of(v[1]), sum_of(v[2]), sum_of(v[3])};
+}
 inline float max_of(Vec v) {
   float largest = v[0];
   for (int i = 1; i < kLanes; ++i) largest = largest > v[i] ? largest : v[i];

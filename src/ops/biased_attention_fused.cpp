@@ -1,39 +1,22 @@
 #include <string>
 #include <vector>
 
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 
 #include "kernels/attention.h"
 #include "ops/attention_arguments.h"
+#include "ops/kernel_rows.h"
+#include "ops/torch_threads.h"
 
 // The bridge from tensors to the kernels on raw pointers. Keys, values and masks are read in place; only what the
 // kernels cannot read (a last stride other than 1, a bias in half precision) is copied first.
 namespace camber::ops {
 namespace {
 
-at::Tensor with_unit_stride(const at::Tensor& tensor) {
-  return tensor.size(-1) <= 1 || tensor.stride(-1) == 1 ? tensor : tensor.contiguous();
-}
-
-kernels::Strides strides_of(const at::Tensor& t) {
-  return {t.stride(0), t.stride(1), t.stride(2)};
-}
-
 // A mask [1|B, 1|H, Q, K]: a dimension of one is broadcast by a stride of zero.
 kernels::Strides broadcast_strides(const at::Tensor& t) {
   return {t.size(0) == 1 ? 0 : t.stride(0), t.size(1) == 1 ? 0 : t.stride(1), t.stride(2)};
-}
-
-kernels::ConstRows rows_of(const at::Tensor& t) {
-  return {t.const_data_ptr(), strides_of(t)};
-}
-
-void run_slots(void*, std::int64_t slots, kernels::ParallelFor::Body body, void* context) {
-  at::parallel_for(0, slots, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t slot = begin; slot < end; ++slot) body(context, slot);
-  });
 }
 
 // The problem with everything it points into.
@@ -102,7 +85,7 @@ Prepared prepare(const AttentionArguments& a, at::ScalarType type) {
   add_bias(a, prepared);
   add_masks(a, prepared);
   problem.dropout = {.probability = a.dropout, .seed = static_cast<std::uint64_t>(a.seed)};
-  problem.parallel = {.run = &run_slots, .context = nullptr, .slots = at::get_num_threads()};
+  problem.parallel = torch_threads();
   return prepared;
 }
 

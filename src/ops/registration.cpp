@@ -23,13 +23,13 @@ TORCH_LIBRARY(camber, m) {
       required + ", bool[] needs) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)";
   m.def(backward.c_str());
 
-  // sparse_attention: weights [B*... nnz] are kept for the backward pass, proportional to the list.
   m.def(
       "sparse_attention(Tensor query, Tensor key, Tensor value, Tensor row_offsets, Tensor key_index, "
-      "Tensor? bias=None, float? softmax_scale=None) -> (Tensor output, Tensor weights)");
+      "Tensor? bias=None, float? softmax_scale=None) -> (Tensor output, Tensor logsumexp)");
+  // needs: for query, key, value, bias; a gradient not asked for comes back empty.
   m.def(
-      "sparse_attention_backward(Tensor grad_output, Tensor query, Tensor key, Tensor value, Tensor row_offsets, "
-      "Tensor key_index, Tensor weights, Tensor output, float? softmax_scale, int bias_heads) "
+      "sparse_attention_backward(Tensor grad_output, Tensor output, Tensor logsumexp, Tensor query, Tensor key, "
+      "Tensor value, Tensor row_offsets, Tensor key_index, Tensor? bias, float? softmax_scale, bool[] needs) "
       "-> (Tensor, Tensor, Tensor, Tensor)");
 
   // The number of entries depends on the contents of center and size.

@@ -1,17 +1,20 @@
 #include "camber/ops/sparse_attention.h"
 
+#include <array>
 #include <cmath>
 
-#include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "kernels/sparse.h"
 #include "ops/attention_arguments.h"
+#include "ops/kernel_rows.h"
 #include "ops/sparse_attention_loops.h"
+#include "ops/torch_threads.h"
 
 namespace camber::ops {
 namespace {
@@ -53,111 +56,201 @@ void check(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const 
                       key_index.sym_size(0), "] with the dtype of q, got ", describe(*bias));
 }
 
-at::Tensor with_unit_stride(const at::Tensor& t) {
-  return t.stride(-1) == 1 ? t : t.contiguous();
-}
+using Gradients = std::array<at::Tensor, 4>;  // of q, k, v and value; undefined: not asked for
 
-template <class T>
-sparse::Rows<T> rows_of(const at::Tensor& t) {
-  using Value = std::remove_const_t<T>;
-  return {const_cast<T*>(t.const_data_ptr<Value>()), t.stride(0), t.stride(1), t.stride(2), t.size(3)};
-}
+// The inputs as both implementations read them.
+struct Inputs {
+  at::Tensor q, k, v, row_offsets, key_index, bias;  // bias may be undefined
+  double scale;
 
-template <class T>
-sparse::Problem<T> problem_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                              const at::Tensor& row_offsets, const at::Tensor& key_index, const at::Tensor& bias,
-                              double scale) {
-  return {.heads = q.size(1),
-          .queries = q.size(2),
-          .entries = key_index.size(0),
-          .q = rows_of<const T>(q),
-          .k = rows_of<const T>(k),
-          .v = rows_of<const T>(v),
-          .row_offsets = row_offsets.const_data_ptr<std::int64_t>(),
-          .key_index = key_index.const_data_ptr<std::int32_t>(),
-          .bias = bias.defined() ? bias.const_data_ptr<T>() : nullptr,
-          .bias_heads = bias.defined() ? bias.size(0) : 0,
-          .scale = static_cast<T>(scale)};
+  std::int64_t rows() const { return q.size(0) * q.size(2); }
+};
+
+Inputs inputs_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& row_offsets,
+                 const at::Tensor& key_index, const OptionalTensor& bias, std::optional<double> softmax_scale) {
+  return {with_unit_stride(q),       with_unit_stride(k),    with_unit_stride(v),
+          row_offsets.contiguous(),  key_index.contiguous(), bias ? bias->contiguous() : at::Tensor{},
+          scale_of(q, softmax_scale)};
 }
 
 at::Tensor empty_output(const at::Tensor& q, const at::Tensor& v) {
   return at::empty_symint({q.sym_size(0), q.sym_size(2), q.sym_size(1), v.sym_size(3)}, q.options()).transpose(1, 2);
 }
+at::Tensor empty_logsumexp(const at::Tensor& q) {
+  return at::empty_symint({q.sym_size(0), q.sym_size(1), q.sym_size(2)}, q.options());
+}
 
-std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& q_in, const at::Tensor& k_in, const at::Tensor& v_in,
-                                               const at::Tensor& row_offsets_in, const at::Tensor& key_index_in,
-                                               const OptionalTensor& bias_in, std::optional<double> softmax_scale) {
-  check(q_in, k_in, v_in, row_offsets_in, key_index_in, bias_in);
-  const auto rows = q_in.size(0) * q_in.size(2);
-  check_rows("sparse_attention", row_offsets_in, key_index_in, rows, k_in.size(2));
-  const auto q = with_unit_stride(q_in), k = with_unit_stride(k_in), v = with_unit_stride(v_in);
-  const auto row_offsets = row_offsets_in.contiguous(), key_index = key_index_in.contiguous();
-  const auto bias = bias_in ? bias_in->contiguous() : at::Tensor{};
-  auto output = empty_output(q, v);
-  auto weights = at::empty({q.size(1), key_index.size(0)}, q.options());
-  AT_DISPATCH_FLOATING_TYPES(q.scalar_type(), "sparse_attention", [&] {
-    const auto problem = problem_of<scalar_t>(q, k, v, row_offsets, key_index, bias, scale_of(q, softmax_scale));
-    const auto out = rows_of<scalar_t>(output);
-    auto* w = weights.data_ptr<scalar_t>();
-    at::parallel_for(0, rows, 8, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) sparse::forward_row<scalar_t>(problem, row, w, out);
-    });
+// --- float: the kernels ---
+
+kernels::GradientRows gradient_rows(const at::Tensor& t) {
+  return t.defined() ? kernels::GradientRows{t.data_ptr<float>(), strides_of(t)} : kernels::GradientRows{};
+}
+
+kernels::SparseProblem kernel_problem(const Inputs& in) {
+  kernels::SparseProblem problem{.batches = in.q.size(0),
+                                 .heads = in.q.size(1),
+                                 .queries = in.q.size(2),
+                                 .keys = in.k.size(2),
+                                 .key_width = in.q.size(3),
+                                 .value_width = in.v.size(3),
+                                 .softmax_scale = static_cast<float>(in.scale),
+                                 .q = rows_of(in.q),
+                                 .k = rows_of(in.k),
+                                 .v = rows_of(in.v),
+                                 .lists = {},
+                                 .parallel = torch_threads()};
+  problem.lists = {.row_offsets = in.row_offsets.const_data_ptr<std::int64_t>(),
+                   .key_index = in.key_index.const_data_ptr<std::int32_t>(),
+                   .value = in.bias.defined() ? in.bias.const_data_ptr<float>() : nullptr,
+                   .heads = in.bias.defined() ? in.bias.size(0) : 1,
+                   .entries = in.key_index.size(0)};
+  return problem;
+}
+
+void forward_float(const Inputs& in, const at::Tensor& output, const at::Tensor& logsumexp) {
+  kernels::sparse_forward(kernel_problem(in),
+                          {.output = output.data_ptr<float>(),
+                           .output_strides = strides_of(output),
+                           .logsumexp = logsumexp.data_ptr<float>()},
+                          kernels::chosen_isa());
+}
+
+void backward_float(const Inputs& in, const at::Tensor& grad, const at::Tensor& output, const at::Tensor& logsumexp,
+                    const Gradients& wanted) {
+  kernels::sparse_backward(kernel_problem(in),
+                           {.output = rows_of(output),
+                            .logsumexp = logsumexp.const_data_ptr<float>(),
+                            .grad_output = rows_of(grad),
+                            .grad_logsumexp = nullptr},
+                           {.q = gradient_rows(wanted[0]),
+                            .k = gradient_rows(wanted[1]),
+                            .v = gradient_rows(wanted[2]),
+                            .value = wanted[3].defined() ? wanted[3].data_ptr<float>() : nullptr},
+                           kernels::chosen_isa());
+}
+
+// --- double: the plain definition ---
+
+sparse::Rows<const double> const_double_rows(const at::Tensor& t) {
+  return {t.const_data_ptr<double>(), t.stride(0), t.stride(1), t.stride(2), t.size(3)};
+}
+sparse::Rows<double> double_rows(const at::Tensor& t) {
+  return {t.data_ptr<double>(), t.stride(0), t.stride(1), t.stride(2), t.size(3)};
+}
+
+sparse::Problem double_problem(const Inputs& in) {
+  return {.heads = in.q.size(1),
+          .queries = in.q.size(2),
+          .entries = in.key_index.size(0),
+          .q = const_double_rows(in.q),
+          .k = const_double_rows(in.k),
+          .v = const_double_rows(in.v),
+          .row_offsets = in.row_offsets.const_data_ptr<std::int64_t>(),
+          .key_index = in.key_index.const_data_ptr<std::int32_t>(),
+          .bias = in.bias.defined() ? in.bias.const_data_ptr<double>() : nullptr,
+          .bias_heads = in.bias.defined() ? in.bias.size(0) : 0,
+          .scale = in.scale};
+}
+
+void forward_double(const Inputs& in, const at::Tensor& output, const at::Tensor& logsumexp) {
+  const auto problem = double_problem(in);
+  const auto out = double_rows(output);
+  auto* lse = logsumexp.data_ptr<double>();
+  at::parallel_for(0, in.rows(), 8, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) sparse::forward_row(problem, row, out, lse);
   });
-  return {output, weights};
+}
+
+void backward_double(const Inputs& in, const at::Tensor& grad, const at::Tensor& output, const at::Tensor& logsumexp,
+                     const Gradients& wanted) {
+  const auto problem = double_problem(in);
+  const std::int64_t heads = in.q.size(1), entries = in.key_index.size(0);
+  const auto weights = at::empty({heads, entries}, in.q.options()),
+             slopes = at::empty({heads, entries}, in.q.options());
+  const auto grad_q = wanted[0].defined() ? wanted[0] : at::empty(in.q.sizes(), in.q.options());
+  auto *w = weights.data_ptr<double>(), *ds = slopes.data_ptr<double>();
+  at::parallel_for(0, in.rows(), 8, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row)
+      sparse::backward_row(problem, row, logsumexp.const_data_ptr<double>(), const_double_rows(output),
+                           const_double_rows(grad), w, ds, double_rows(grad_q));
+  });
+  if (wanted[3].defined()) wanted[3].copy_(wanted[3].size(0) == heads ? slopes : slopes.sum(0, true));
+  // One owner for each head of a batch: its rows in order.
+  at::parallel_for(0, in.q.size(0) * heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (wanted[1].defined())
+        sparse::scatter_head(problem, i / heads, i % heads, ds, problem.q, in.scale, double_rows(wanted[1]),
+                             in.k.size(2));
+      if (wanted[2].defined())
+        sparse::scatter_head(problem, i / heads, i % heads, w, const_double_rows(grad), 1.0, double_rows(wanted[2]),
+                             in.k.size(2));
+    }
+  });
+}
+
+// --- The operators ---
+
+std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                               const at::Tensor& row_offsets, const at::Tensor& key_index,
+                                               const OptionalTensor& bias, std::optional<double> softmax_scale) {
+  check(q, k, v, row_offsets, key_index, bias);
+  check_rows("sparse_attention", row_offsets, key_index, q.size(0) * q.size(2), k.size(2));
+  const Inputs in = inputs_of(q, k, v, row_offsets, key_index, bias, softmax_scale);
+  auto output = empty_output(q, v), logsumexp = empty_logsumexp(q);
+  (q.scalar_type() == at::kFloat ? forward_float : forward_double)(in, output, logsumexp);
+  return {output, logsumexp};
+}
+
+Gradients empty_gradients(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& bias,
+                          const c10::List<bool>& needs, bool placeholders) {
+  const std::array<OptionalTensor, 4> of = {q, k, v, bias};
+  Gradients gradients;
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    if (of[i] && needs.get(i))
+      gradients[i] = at::empty_symint(of[i]->sym_sizes(), of[i]->options());
+    else if (placeholders)
+      gradients[i] = at::empty({0}, q.options());
+  }
+  return gradients;
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward_cpu(
-    const at::Tensor& grad_in, const at::Tensor& q_in, const at::Tensor& k_in, const at::Tensor& v_in,
-    const at::Tensor& row_offsets_in, const at::Tensor& key_index_in, const at::Tensor& weights,
-    const at::Tensor& output, std::optional<double> softmax_scale, std::int64_t bias_heads) {
-  const auto grad = with_unit_stride(grad_in), q = with_unit_stride(q_in), k = with_unit_stride(k_in),
-             v = with_unit_stride(v_in);
-  const auto row_offsets = row_offsets_in.contiguous(), key_index = key_index_in.contiguous();
-  auto grad_q = at::empty(q.sizes(), q.options()), grad_k = at::empty(k.sizes(), k.options()),
-       grad_v = at::empty(v.sizes(), v.options());
-  auto score_gradient = at::empty_like(weights);
-  const std::int64_t batch = q.size(0), rows = batch * q.size(2), keys = k.size(2);
-  AT_DISPATCH_FLOATING_TYPES(q.scalar_type(), "sparse_attention_backward", [&] {
-    const auto problem = problem_of<scalar_t>(q, k, v, row_offsets, key_index, {}, scale_of(q, softmax_scale));
-    const auto* w = weights.const_data_ptr<scalar_t>();
-    auto* ds = score_gradient.data_ptr<scalar_t>();
-    const auto out = rows_of<const scalar_t>(output), go = rows_of<const scalar_t>(grad);
-    const auto gq = rows_of<scalar_t>(grad_q), gk = rows_of<scalar_t>(grad_k), gv = rows_of<scalar_t>(grad_v);
-    at::parallel_for(0, rows, 8, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) sparse::backward_row<scalar_t>(problem, row, w, out, go, ds, gq);
-    });
-    const sparse::Transposed list(problem.row_offsets, problem.key_index, batch, q.size(2), keys);
-    at::parallel_for(0, batch * keys, 64, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        sparse::backward_key<scalar_t>(problem, list, i / keys, i % keys, keys, w, ds, go, gk, gv);
-    });
-  });
-  at::Tensor grad_bias = bias_heads == 0                     ? at::empty({0}, q.options())
-                         : bias_heads == 1 && q.size(1) != 1 ? score_gradient.sum(0, true)
-                                                             : score_gradient;
-  return {grad_q, grad_k, grad_v, grad_bias};
+    const at::Tensor& grad, const at::Tensor& output, const at::Tensor& logsumexp, const at::Tensor& q,
+    const at::Tensor& k, const at::Tensor& v, const at::Tensor& row_offsets, const at::Tensor& key_index,
+    const OptionalTensor& bias, std::optional<double> softmax_scale, c10::List<bool> needs) {
+  TORCH_CHECK_VALUE(needs.size() == 4, "[sparse_attention_backward] needs must hold 4 flags, got ", needs.size());
+  const Inputs in = inputs_of(q, k, v, row_offsets, key_index, bias, softmax_scale);
+  Gradients gradients = empty_gradients(q, k, v, bias, needs, false);
+  (q.scalar_type() == at::kFloat ? backward_float : backward_double)(
+      in, with_unit_stride(grad), with_unit_stride(output), logsumexp.contiguous(), gradients);
+  for (auto& gradient : gradients)
+    if (!gradient.defined()) gradient = at::empty({0}, q.options());
+  return {gradients[0], gradients[1], gradients[2], gradients[3]};
 }
 
 std::tuple<at::Tensor, at::Tensor> forward_meta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                                 const at::Tensor& row_offsets, const at::Tensor& key_index,
                                                 const OptionalTensor& bias, std::optional<double>) {
   check(q, k, v, row_offsets, key_index, bias);
-  return {empty_output(q, v), at::empty_symint({q.sym_size(1), key_index.sym_size(0)}, q.options())};
+  return {empty_output(q, v), empty_logsumexp(q)};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward_meta(
-    const at::Tensor&, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor&,
-    const at::Tensor& key_index, const at::Tensor&, const at::Tensor&, std::optional<double>, std::int64_t bias_heads) {
-  const auto grad_bias = bias_heads == 0 ? at::empty({0}, q.options())
-                                         : at::empty_symint({bias_heads, key_index.sym_size(0)}, q.options());
-  return {at::empty_symint(q.sym_sizes(), q.options()), at::empty_symint(k.sym_sizes(), k.options()),
-          at::empty_symint(v.sym_sizes(), v.options()), grad_bias};
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward_meta(const at::Tensor&, const at::Tensor&,
+                                                                         const at::Tensor&, const at::Tensor& q,
+                                                                         const at::Tensor& k, const at::Tensor& v,
+                                                                         const at::Tensor&, const at::Tensor&,
+                                                                         const OptionalTensor& bias,
+                                                                         std::optional<double>, c10::List<bool> needs) {
+  const Gradients gradients = empty_gradients(q, k, v, bias, needs, true);
+  return {gradients[0], gradients[1], gradients[2], gradients[3]};
 }
 
 using Forward = std::tuple<at::Tensor, at::Tensor>(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                                                    const at::Tensor&, const at::Tensor&, const OptionalTensor&,
                                                    std::optional<double>);
-using Backward = decltype(backward_cpu);
+using Backward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
+    const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+    const at::Tensor&, const at::Tensor&, const OptionalTensor&, std::optional<double>, c10::List<bool>);
 
 std::tuple<at::Tensor, at::Tensor> call_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                                 const at::Tensor& row_offsets, const at::Tensor& key_index,
@@ -172,22 +265,27 @@ struct SparseAttention : public torch::autograd::Function<SparseAttention> {
                                const at::Tensor& row_offsets, const at::Tensor& key_index, const OptionalTensor& bias,
                                std::optional<double> scale) {
     const at::AutoDispatchBelowADInplaceOrView guard;
-    auto [output, weights] = call_forward(q, k, v, row_offsets, key_index, bias, scale);
-    context->save_for_backward({q, k, v, row_offsets, key_index, weights, output});
+    auto [output, logsumexp] = call_forward(q, k, v, row_offsets, key_index, bias, scale);
+    context->save_for_backward({q, k, v, row_offsets, key_index, output, logsumexp, bias ? *bias : at::Tensor{}});
     context->saved_data["scale"] = scale;
-    context->saved_data["bias_heads"] = bias ? bias->size(0) : std::int64_t{0};
-    context->mark_non_differentiable({weights});
-    return {output, weights};
+    context->mark_non_differentiable({logsumexp});
+    return {output, logsumexp};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     static const auto op =
         c10::Dispatcher::singleton().findSchemaOrThrow("camber::sparse_attention_backward", "").typed<Backward>();
     const auto s = context->get_saved_variables();
-    const std::int64_t bias_heads = context->saved_data["bias_heads"].toInt();
-    auto [grad_q, grad_k, grad_v, grad_bias] = op.call(gradients[0], s[0], s[1], s[2], s[3], s[4], s[5], s[6],
-                                                       context->saved_data["scale"].toOptional<double>(), bias_heads);
-    return {grad_q, grad_k, grad_v, {}, {}, bias_heads == 0 ? at::Tensor{} : grad_bias, {}};
+    const auto bias = s[7].defined() ? OptionalTensor(s[7]) : std::nullopt;
+    const std::array<bool, 4> needs = {context->needs_input_grad(0), context->needs_input_grad(1),
+                                       context->needs_input_grad(2), bias && context->needs_input_grad(5)};
+    const auto [grad_q, grad_k, grad_v, grad_bias] =
+        op.call(gradients[0], s[5], s[6], s[0], s[1], s[2], s[3], s[4], bias,
+                context->saved_data["scale"].toOptional<double>(), c10::List<bool>(c10::ArrayRef<bool>(needs)));
+    const auto wanted = [&](const at::Tensor& gradient, std::size_t which) {
+      return needs[which] ? gradient : at::Tensor{};
+    };
+    return {wanted(grad_q, 0), wanted(grad_k, 1), wanted(grad_v, 2), {}, {}, wanted(grad_bias, 3), {}};
   }
 };
 

@@ -254,7 +254,8 @@ void Run::finish(DetectorRunResult& result) {
     applied.emplace(*loop_.average());
   }
   result.evaluation = evaluate(options_.evaluation.faults);
-  storage::write_file(folder_.result(), result.evaluation->to_json());
+  storage::write_file(folder_.curves(), eval::details_to_json(result.evaluation->conditions.front().metrics));
+  storage::write_file(folder_.result(), result.evaluation->to_json());  // last: from now on the run is finished
 }
 
 }  // namespace

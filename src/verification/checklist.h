@@ -42,5 +42,6 @@ void check_scale(Checklist& list);
 void check_bias(Checklist& list);
 void check_attention(Checklist& list);
 void check_router(Checklist& list);
+void check_fewshot(Checklist& list);
 
 }  // namespace camber::verification

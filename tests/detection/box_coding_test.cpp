@@ -8,7 +8,7 @@
 namespace camber::detection {
 namespace {
 
-using camber::testing::close;
+using camber::proof::close;
 
 torch::Tensor a_box() {
   return torch::tensor({{1.0, -2.0, 0.5, 4.4, 1.9, 1.6, 2.5, 3.0, -1.0}}, torch::kDouble);

@@ -8,12 +8,12 @@
 namespace camber::detection {
 namespace {
 
-using camber::testing::close;
-using camber::testing::same_bits;
-using testing::example_batch;
+using camber::proof::close;
+using camber::proof::same_bits;
+using examples::example_batch;
 
 TEST(Denoising, NoisesEveryObjectOnceAGroup) {
-  auto options = testing::tiny_options();
+  auto options = examples::tiny_options();
   const auto batch = example_batch(options, 2, 1);
   const auto queries = make_denoising_queries(batch, options, 1, 7);
   EXPECT_EQ(queries.groups, 3);
@@ -31,7 +31,7 @@ TEST(Denoising, NoisesEveryObjectOnceAGroup) {
 }
 
 TEST(Denoising, DrawsTheSameForTheSameSeedAndStep) {
-  const auto options = testing::tiny_options();
+  const auto options = examples::tiny_options();
   const auto batch = example_batch(options, 2, 1);
   const auto at = [&](std::uint64_t seed, std::int64_t step) {
     return make_denoising_queries(batch, options, seed, step).references;
@@ -42,7 +42,7 @@ TEST(Denoising, DrawsTheSameForTheSameSeedAndStep) {
 }
 
 TEST(Denoising, HasFewerGroupsThanWouldOutnumberTheQueriesAndNoneWithoutObjects) {
-  auto options = testing::tiny_options();
+  auto options = examples::tiny_options();
   options.head.num_queries = 7;
   options.loss.denoising.max_groups = 10;
   auto batch = example_batch(options, 2, 1);
@@ -53,7 +53,7 @@ TEST(Denoising, HasFewerGroupsThanWouldOutnumberTheQueriesAndNoneWithoutObjects)
 }
 
 TEST(Denoising, CallsFarNoiseBackground) {
-  auto options = testing::tiny_options();
+  auto options = examples::tiny_options();
   options.loss.denoising.background_beyond = 0.75;
   options.loss.denoising.max_groups = 10;
   options.head.num_queries = 900;
@@ -69,7 +69,7 @@ TEST(Denoising, CallsFarNoiseBackground) {
 }
 
 TEST(DenoisingMask, KeepsGroupsApartAndPaddingUnseen) {
-  const auto options = testing::tiny_options();
+  const auto options = examples::tiny_options();
   const auto batch = example_batch(options, 2, 1);
   const auto queries = make_denoising_queries(batch, options, 1, 0);
   const auto blocked = denoising_mask(queries, 4);
@@ -100,7 +100,7 @@ Detector training_detector(const DetectorOptions& options) {
 
 TEST(DenoisingQueries, LeaveTheLearnedQueriesAlone) {
   for (const bool with_router : {false, true}) {
-    auto options = testing::tiny_options();
+    auto options = examples::tiny_options();
     if (with_router) options.router.mode = nn::RouterMode::kLearned;
     const auto batch = example_batch(options, 2, 3);
     auto detector = training_detector(options);

@@ -10,8 +10,8 @@
 namespace camber::detection {
 namespace {
 
-using camber::testing::error_of;
-using camber::testing::same_bits;
+using camber::proof::error_of;
+using camber::proof::same_bits;
 
 struct OwnArrays {
   std::vector<float> points;
@@ -38,7 +38,7 @@ struct OwnArrays {
 };
 
 Detector small_detector(bool router = false) {
-  auto options = testing::tiny_options();
+  auto options = examples::tiny_options();
   if (router) options.router.mode = nn::RouterMode::kLearned;
   Detector detector(options, 1);
   detector->eval();
@@ -138,7 +138,7 @@ TEST(Weights, ListWhatDoesNotMatch) {
   ASSERT_FALSE(report.unexpected.empty());
   for (const auto& name : report.unexpected)
     EXPECT_TRUE(name.find("router") != std::string::npos || name.find("attention_bias") != std::string::npos) << name;
-  auto options = testing::tiny_options();
+  auto options = examples::tiny_options();
   options.head.head_width = 48;
   Detector other(options, 1);
   EXPECT_FALSE(load_weights(*other, source).other_shape.empty());

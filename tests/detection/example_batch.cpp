@@ -8,7 +8,7 @@
 
 #include "detection/detector_parts.h"
 
-namespace camber::detection::testing {
+namespace camber::detection::examples {
 
 geometry::Camera camera_at(double x, double y, double yaw, std::int64_t width, std::int64_t height,
                            std::int64_t stride) {
@@ -123,4 +123,4 @@ Locality first_layer_locality(DetectorImpl& detector, const DetectorBatch& batch
           .cameras = ((attention * near_cameras).sum(2) * seen).sum().item<double>() / seen.sum().item<double>()};
 }
 
-}  // namespace camber::detection::testing
+}  // namespace camber::detection::examples

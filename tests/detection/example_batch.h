@@ -4,7 +4,7 @@
 #include "camber/detection/batch.h"
 #include "camber/detection/detector.h"
 
-namespace camber::detection::testing {
+namespace camber::detection::examples {
 
 /// A camera at (x, y, -0.3) in the LiDAR frame that looks along `yaw` (0: +x), 70 degrees wide.
 geometry::Camera camera_at(double x, double y, double yaw, std::int64_t width, std::int64_t height, std::int64_t stride);
@@ -25,4 +25,4 @@ struct Locality {
 };
 Locality first_layer_locality(DetectorImpl& detector, const DetectorBatch& batch);
 
-}  // namespace camber::detection::testing
+}  // namespace camber::detection::examples

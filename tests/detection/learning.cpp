@@ -99,9 +99,8 @@ double evaluate(detection::Detector& detector, const Recipe& recipe, const data:
     const auto batch = detection::collate(*loaded, recipe.detector);
     const auto found = detector->decode(detector->forward(batch), batch);
     for (std::size_t b = 0; b < found.size(); ++b) {
-      boxes.open_sample(std::string(dataset.tables().sample[batch.origins[b].sample].token));
-      for (const auto& one : found[b])
-        boxes.push(detection::to_global(one, batch.origins[b].reference, recipe.detector));
+      detection::add_sample(boxes, std::string(dataset.tables().sample[batch.origins[b].sample].token), found[b],
+                            batch.origins[b].reference, recipe.detector);
     }
   }
   detector->train();

@@ -11,9 +11,9 @@
 namespace camber::detection {
 namespace {
 
-using camber::testing::close;
-using camber::testing::gradients_match;
-using testing::example_batch;
+using camber::proof::close;
+using camber::proof::gradients_match;
+using examples::example_batch;
 
 torch::Tensor draw(at::IntArrayRef sizes, std::uint64_t seed) {
   torch::manual_seed(seed);
@@ -34,7 +34,7 @@ TEST(FocalLoss, IsTheFormulaAndItsGradient) {
 }
 
 struct Case {
-  DetectorOptions options = testing::tiny_options();
+  DetectorOptions options = examples::tiny_options();
   DetectorBatch batch = example_batch(options, 2, 2);
   torch::Tensor logits = draw({2, 2, 6, 4}, 2), codes = draw({2, 2, 6, 10}, 3);
 
@@ -113,7 +113,7 @@ TEST(DenseLosses, MarkTheCellsOfCentresAndSkipWrongSensors) {
 }
 
 TEST(DetectorLosses, AreNamedInAFixedOrderAndFiniteWithoutObjects) {
-  auto options = testing::tiny_options();
+  auto options = examples::tiny_options();
   options.router.mode = nn::RouterMode::kSupervised;
   options.bias.scale.l2_weight = 0.01;
   Detector detector(options, 1);
@@ -130,9 +130,10 @@ TEST(DetectorLosses, AreNamedInAFixedOrderAndFiniteWithoutObjects) {
   const auto empty = detector->losses(detector->forward(batch), batch);
   EXPECT_TRUE(empty.total.isfinite().item<bool>());
   empty.total.backward();
-  for (const auto& parameter : detector->named_parameters())
-    if (parameter.value().grad().defined())
-      EXPECT_TRUE(parameter.value().grad().isfinite().all().item<bool>()) << parameter.key();
+  for (const auto& parameter : detector->named_parameters()) {
+    if (!parameter.value().grad().defined()) continue;
+    EXPECT_TRUE(parameter.value().grad().isfinite().all().item<bool>()) << parameter.key();
+  }
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace camber::detection {
 namespace {
 
-using camber::testing::close;
+using camber::proof::close;
 
 std::vector<double> random_costs(random::Stream& stream, std::int64_t count) {
   std::vector<double> cost(static_cast<std::size_t>(count));

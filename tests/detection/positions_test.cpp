@@ -9,8 +9,8 @@
 namespace camber::detection {
 namespace {
 
-using camber::testing::close;
-using testing::example_batch;
+using camber::proof::close;
+using examples::example_batch;
 
 TEST(Pos2embed, GivesCmtsNumbers) {
   const auto embedded = pos2embed(torch::tensor({0.25, 0.75}, torch::kDouble), 256);
@@ -52,7 +52,7 @@ torch::Tensor ray_inputs(const geometry::Camera& camera, const SpaceOptions& spa
 }
 
 struct CmtCase {
-  DetectorOptions options = testing::tiny_options();
+  DetectorOptions options = examples::tiny_options();
   DetectorBatch batch = example_batch(options, 2, 3);
   std::shared_ptr<CmtPositionsImpl> positions;
 
@@ -84,7 +84,7 @@ TEST(CmtPositions, QueriesSumOverEveryCameraThatSeesThem) {
   // All three cameras are turned to the same side, so that one point lies in all of their pictures.
   for (auto& rig : c.batch.scene.cameras)
     for (std::size_t v = 0; v < rig.size(); ++v)
-      rig[v] = testing::camera_at(0.3 * static_cast<double>(v), 0, 0.1 * static_cast<double>(v), 120, 48, 8);
+      rig[v] = examples::camera_at(0.3 * static_cast<double>(v), 0, 0.1 * static_cast<double>(v), 120, 48, 8);
   const auto points = torch::tensor({{{12.0, 1.0, -0.6}, {-9.0, 2.0, -0.6}}}, torch::kDouble).expand({2, 2, 3});
   const auto embedded = c.positions->queries(points, c.batch.scene);
   const auto place = [&](double x, double y) { return torch::tensor({(x + 25.6) / 51.2, (y + 25.6) / 51.2}, torch::kDouble); };
@@ -101,13 +101,13 @@ TEST(CmtPositions, QueriesSumOverEveryCameraThatSeesThem) {
 
 TEST(CmtPositions, GradientsReachTheReferences) {
   CmtCase c;
-  auto points = torch::tensor({{{12.0, 1.0, -0.6}}, {{3.0, 9.0, -0.5}}}, torch::kDouble).requires_grad_();
+  auto points = torch::tensor({{{12.0, 1.0, -0.6}}, {{11.0, 2.0, -0.5}}}, torch::kDouble).requires_grad_();
   c.positions->queries(points, c.batch.scene).sum().backward();
   EXPECT_GT(points.grad().abs().min().item<double>(), 0);
 }
 
 TEST(SplitPositions, AQueryOnAKeyHasThatKeysEmbedding) {
-  const auto options = testing::tiny_options();
+  const auto options = examples::tiny_options();
   const auto batch = example_batch(options, 1, 4);
   const auto positions = std::make_shared<SplitPositionsImpl>(options);
   positions->initialise(1, "p");
@@ -132,7 +132,7 @@ TEST(SplitPositions, AQueryOnAKeyHasThatKeysEmbedding) {
 }
 
 TEST(SplitPositions, StartsAreOrthogonalTimesTwo) {
-  const auto positions = std::make_shared<SplitPositionsImpl>(testing::tiny_options());
+  const auto positions = std::make_shared<SplitPositionsImpl>(examples::tiny_options());
   positions->initialise(3, "p");
   for (const auto& weight : positions->parameters())
     EXPECT_TRUE(close(torch::matmul(weight, weight.t()), 4 * torch::eye(32), 1e-5));

@@ -72,8 +72,10 @@ void draw_pictures(const std::filesystem::path& folder) {
 
 Findings write_made_run(const std::filesystem::path& folder, const MadeFolderOptions& options) {
   double seconds = 1.7e9;
-  MetricsSink sink(folder, {.clock = [&seconds] { return seconds; }});
+  const auto clock = [&seconds] { return seconds; };
+  MetricsSink sink(folder, {.clock = clock});
   HealthMonitor monitor({.interval = options.interval});
+  std::int64_t stop = options.resumed ? options.steps / 2 : 0;
   Findings said;
   const random::Stream noise(options.run.seed, "loss");
   for (std::int64_t step = 1; step <= options.steps; ++step, seconds += 0.31) {
@@ -89,6 +91,13 @@ Findings write_made_run(const std::filesystem::path& folder, const MadeFolderOpt
     if (step % 100 == 0) {
       const double share = 1 - std::exp(-static_cast<double>(step) / 300);
       sink.write(step, {{"validation/mean_ap", 0.55 * share}, {"validation/nd_score", 0.5 * share}});
+    }
+    if (step == stop) {
+      step -= 30;
+      stop = 0;
+      sink = MetricsSink(folder, {.clock = clock, .resume_step = step});
+      monitor = HealthMonitor({.interval = options.interval});
+      monitor.replay(read_records(folder / "metrics.jsonl"));
     }
   }
   storage::write_file(folder / "config.toml",

@@ -1,4 +1,4 @@
-// made_run FOLDER SITUATION [STEPS [INTERVAL [running]]]: writes the folder of a made-up run.
+// made_run FOLDER SITUATION [STEPS [INTERVAL [running|resumed]]]: writes the folder of a made-up run.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -9,7 +9,7 @@
 int main(int argument_count, char** arguments) {
   using namespace camber::health;
   if (argument_count < 3) {
-    std::fprintf(stderr, "usage: made_run FOLDER SITUATION [STEPS [INTERVAL [running]]]\n");
+    std::fprintf(stderr, "usage: made_run FOLDER SITUATION [STEPS [INTERVAL [running|resumed]]]\n");
     return 2;
   }
   MadeFolderOptions options;
@@ -23,6 +23,7 @@ int main(int argument_count, char** arguments) {
   if (argument_count > 3) options.steps = std::atoll(arguments[3]);
   if (argument_count > 4) options.interval = std::atoll(arguments[4]);
   if (argument_count > 5) options.finished = std::string_view(arguments[5]) != "running";
+  if (argument_count > 5) options.resumed = std::string_view(arguments[5]) == "resumed";
   try {
     write_made_run(arguments[1], options);
   } catch (const std::exception& error) {

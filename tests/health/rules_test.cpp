@@ -1,6 +1,7 @@
 // Every rule has a course that makes it speak and one, a little different, that must not.
 #include "camber/health/rules.h"
 
+#include <cmath>
 #include <functional>
 
 #include <gtest/gtest.h>

@@ -104,14 +104,14 @@ TEST_F(Sink, refuses_what_makes_no_sense) {
 TEST_F(Sink, continues_after_the_resumed_step) {
   {
     MetricsSink sink(folder_, options());
-    for (int step = 1; step <= 30; ++step) sink.write(step, {{"a", step}});
+    for (int step = 1; step <= 30; ++step) sink.write(step, {{"a", 1. * step}});
     sink.say({.step = 10, .rule = "kept"});
     sink.say({.step = 25, .rule = "cut"});
   }
   {
     MetricsSink sink(folder_, options(20));
     EXPECT_THROW(sink.write(19, {{"a", 0}}), std::invalid_argument);
-    for (int step = 21; step <= 40; ++step) sink.write(step, {{"a", 100 + step}});
+    for (int step = 21; step <= 40; ++step) sink.write(step, {{"a", 100. + step}});
   }
   const auto records = read_records(folder_ / "metrics.jsonl");
   ASSERT_EQ(records.size(), 40U);
@@ -133,7 +133,7 @@ TEST_F(Sink, continues_after_the_resumed_step) {
 TEST_F(Sink, is_readable_and_can_be_continued_after_a_cut_at_any_byte) {
   {
     MetricsSink sink(folder_, options());
-    for (int step = 1; step <= 3; ++step) sink.write(step, {{"a", step}, {"b", 0.5}});
+    for (int step = 1; step <= 3; ++step) sink.write(step, {{"a", 1. * step}, {"b", 0.5}});
   }
   const std::string lines = text("metrics.jsonl"), table = text("metrics.csv");
   for (std::size_t size = 0; size <= lines.size(); ++size) {

@@ -1,6 +1,8 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "camber/data/dataset.h"
@@ -26,8 +28,15 @@ struct Detection {
 eval::AttributeNumber likely_attribute(eval::DetectionClass label, double speed);
 
 /// The detection in the global frame, for the evaluator and for results files; `sample` and `ego_distance` are left to
-/// the evaluator. `reference` is DetectorBatch::origins[b].reference.
+/// add_sample and the evaluator. `reference` is DetectorBatch::origins[b].reference.
 eval::DetectionBox to_global(const Detection& detection, const data::SensorPose& reference,
                              const DetectorOptions& options);
+
+/// Adds a frame's detections, in the global frame, as the next sample of predictions.
+///
+///   eval::SampleBoxes predictions;
+///   add_sample(predictions, token, found[b], batch.origins[b].reference, options);
+void add_sample(eval::SampleBoxes& predictions, std::string token, std::span<const Detection> detections,
+                const data::SensorPose& reference, const DetectorOptions& options);
 
 }  // namespace camber::detection

@@ -33,6 +33,7 @@ std::string fingerprint_of_tables(const std::filesystem::path& folder);
 ///   environment.json  versions, processor, threads, seed, commit, data fingerprint
 ///   metrics.jsonl, metrics.csv, events.out.tfevents.*    written while the run goes on
 ///   checkpoints/      last, previous, best, numbered
+///   curves.json       precision over recall of the clean condition, as the devkit's metrics_details.json
 ///   result.json       at the end
 class RunFolder {
  public:
@@ -47,6 +48,7 @@ class RunFolder {
   std::filesystem::path metrics_jsonl() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path metrics_csv() const { return path_ / "metrics.csv"; }
   std::filesystem::path result() const { return path_ / "result.json"; }
+  std::filesystem::path curves() const { return path_ / "curves.json"; }
   std::filesystem::path weights() const { return path_ / "model.safetensors"; }
   CheckpointFolder checkpoints() const { return CheckpointFolder(path_ / "checkpoints"); }
 

@@ -7,7 +7,7 @@
 namespace camber::verification {
 
 struct Check {
-  std::string section{};  // "scale", "bias", "attention", "router"
+  std::string section{};  // "scale", "bias", "attention", "router", "few-shot"
   std::string promise{};  // what must hold
   std::string figure{};   // what was seen
   bool passed = false;

@@ -1,0 +1,195 @@
+#include "camber/data/archive.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include <zlib.h>
+
+namespace camber::data {
+namespace {
+
+constexpr std::uint64_t kLargestEntry = std::uint64_t{1} << 30;
+constexpr std::size_t kTarBlock = 512;
+
+std::uint64_t little_endian(const std::byte* bytes, int count) {
+  std::uint64_t value = 0;
+  for (int i = count - 1; i >= 0; --i) value = value << 8 | static_cast<std::uint64_t>(bytes[i]);
+  return value;
+}
+
+bool is_hidden(const std::string& name) {
+  for (std::size_t start = 0; start < name.size(); start = name.find('/', start)) {
+    if (name[start] == '/') ++start;
+    if (start < name.size() && name[start] == '.') return true;
+    if (name.find('/', start) == std::string::npos) break;
+  }
+  return name.starts_with("__MACOSX/");
+}
+
+// Octal digits between blanks, as tar writes its numbers; -1 when they are none.
+std::int64_t octal(const char* text, std::size_t count) {
+  std::int64_t value = 0;
+  bool any = false;
+  for (std::size_t i = 0; i < count && text[i] != '\0'; ++i) {
+    if (text[i] == ' ') {
+      if (any) break;
+      continue;
+    }
+    if (text[i] < '0' || text[i] > '7') return -1;
+    value = value * 8 + (text[i] - '0');
+    any = true;
+  }
+  return any ? value : -1;
+}
+
+std::string field(const char* text, std::size_t count) {
+  return {text, strnlen(text, count)};
+}
+
+// The unsigned sum of the header's bytes, its own field counted as blanks.
+bool tar_sum_holds(const char* header) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < kTarBlock; ++i) sum += i >= 148 && i < 156 ? ' ' : static_cast<unsigned char>(header[i]);
+  return octal(header + 148, 8) == sum;
+}
+
+}  // namespace
+
+void Archive::refuse(const std::string& what) const {
+  throw std::runtime_error("[archive] " + path_.string() + " " + what);
+}
+
+Archive::Archive(std::filesystem::path path) : path_(std::move(path)) {
+  if (std::filesystem::is_directory(path_)) {
+    list_folder();
+  } else {
+    file_ = std::make_unique<storage::MappedFile>(path_);
+    const auto bytes = file_->bytes();
+    const auto* text = reinterpret_cast<const char*>(bytes.data());
+    if (bytes.size() >= 4 && std::memcmp(text, "PK\3\4", 4) == 0) {
+      kind_ = Kind::kZip;
+      list_zip();
+    } else if (bytes.size() >= kTarBlock && std::memcmp(text + 257, "ustar", 5) == 0) {
+      kind_ = Kind::kTar;
+      list_tar();
+    } else {
+      refuse("must be a folder, a zip or a tar, and is none of them");
+    }
+  }
+  std::erase_if(entries_, [](const Entry& entry) { return is_hidden(entry.name); });
+  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  for (const Entry& entry : entries_) names_.push_back(entry.name);
+}
+
+void Archive::list_folder() {
+  for (const auto& file : std::filesystem::recursive_directory_iterator(path_))
+    if (file.is_regular_file()) entries_.push_back({.name = file.path().lexically_relative(path_).generic_string()});
+}
+
+void Archive::list_zip() {
+  constexpr std::size_t kEndSize = 22, kHeaderSize = 46;
+  const auto bytes = file_->bytes();
+  const auto* begin = bytes.data();
+  // The end record stands in the last 64 KiB, before a comment of any length.
+  std::size_t end = bytes.size();
+  for (std::size_t back = kEndSize; back <= std::min(bytes.size(), kEndSize + 65535); ++back)
+    if (std::memcmp(begin + bytes.size() - back, "PK\5\6", 4) == 0) {
+      end = bytes.size() - back;
+      break;
+    }
+  if (end == bytes.size()) refuse("is cut off: its list of files is missing");
+  const auto count = little_endian(begin + end + 10, 2);
+  std::uint64_t place = little_endian(begin + end + 16, 4);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (place + kHeaderSize > end || std::memcmp(begin + place, "PK\1\2", 4) != 0)
+      refuse("has a damaged list of files");
+    const auto flags = little_endian(begin + place + 8, 2), method = little_endian(begin + place + 10, 2);
+    const auto name_size = little_endian(begin + place + 28, 2);
+    const auto skip = name_size + little_endian(begin + place + 30, 2) + little_endian(begin + place + 32, 2);
+    if (place + kHeaderSize + skip > end) refuse("has a damaged list of files");
+    Entry entry{.name = {reinterpret_cast<const char*>(begin + place + kHeaderSize), name_size},
+                .offset = little_endian(begin + place + 42, 4),
+                .compressed = little_endian(begin + place + 20, 4),
+                .size = little_endian(begin + place + 24, 4),
+                .checksum = static_cast<std::uint32_t>(little_endian(begin + place + 16, 4)),
+                .deflated = method == 8};
+    place += kHeaderSize + skip;
+    if (entry.name.empty() || entry.name.back() == '/') continue;
+    if ((flags & 1) != 0 || (method != 0 && method != 8) || entry.size > kLargestEntry)
+      refuse("must hold stored or deflated files below 1 GiB without encryption, but '" + entry.name + "' is not one");
+    entries_.push_back(std::move(entry));
+  }
+}
+
+void Archive::list_tar() {
+  const auto bytes = file_->bytes();
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  std::string long_name;
+  std::size_t place = 0;
+  for (; place + kTarBlock <= bytes.size() && text[place] != '\0';) {
+    const char* header = text + place;
+    const std::int64_t size = octal(header + 124, 12);
+    if (!tar_sum_holds(header) || size < 0) refuse("has a damaged header at byte " + std::to_string(place));
+    const std::uint64_t data = place + kTarBlock;
+    const auto length = static_cast<std::uint64_t>(size);
+    if (length > bytes.size() || data + length > bytes.size()) refuse("is cut off in '" + field(header, 100) + "'");
+    const char type = header[156];
+    if (type == 'L') {
+      long_name = field(text + data, length);
+    } else {
+      const std::string prefix = field(header + 345, 155);
+      std::string name = !long_name.empty() ? long_name : (prefix.empty() ? "" : prefix + "/") + field(header, 100);
+      if (name.starts_with("./")) name.erase(0, 2);
+      if (type == '0' || type == '\0') entries_.push_back({.name = name, .offset = data, .size = length});
+      long_name.clear();
+    }
+    place = data + (length + kTarBlock - 1) / kTarBlock * kTarBlock;
+  }
+  if (place >= bytes.size()) refuse("is cut off: its closing block is missing");
+}
+
+std::string Archive::read_zip(const Entry& entry) const {
+  constexpr std::uint64_t kLocalSize = 30;
+  const auto bytes = file_->bytes();
+  const auto damaged = [&](const char* how) { refuse("has a damaged file '" + entry.name + "': " + how); };
+  if (entry.offset + kLocalSize > bytes.size() || std::memcmp(bytes.data() + entry.offset, "PK\3\4", 4) != 0)
+    damaged("its header is missing");
+  const std::uint64_t start = entry.offset + kLocalSize + little_endian(bytes.data() + entry.offset + 26, 2) +
+                              little_endian(bytes.data() + entry.offset + 28, 2);
+  if (start + entry.compressed > bytes.size()) damaged("it is cut off");
+  const auto* source = reinterpret_cast<const Bytef*>(bytes.data() + start);
+  std::string content(entry.size, '\0');
+  auto* target = reinterpret_cast<Bytef*>(content.data());
+  if (entry.deflated) {
+    z_stream stream{};
+    stream.next_in = const_cast<Bytef*>(source);
+    stream.avail_in = static_cast<uInt>(entry.compressed);
+    stream.next_out = target;
+    stream.avail_out = static_cast<uInt>(entry.size);
+    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) damaged("it cannot be inflated");
+    const int result = inflate(&stream, Z_FINISH);
+    inflateEnd(&stream);
+    if (result != Z_STREAM_END || stream.total_out != entry.size) damaged("its size is not as stated");
+  } else {
+    if (entry.compressed != entry.size) damaged("its size is not as stated");
+    std::memcpy(target, source, entry.size);
+  }
+  if (crc32(0, target, static_cast<uInt>(entry.size)) != entry.checksum) damaged("its sum does not hold");
+  return content;
+}
+
+std::string Archive::read(std::size_t index) const {
+  const Entry& entry = entries_.at(index);
+  switch (kind_) {
+    case Kind::kFolder:
+      return storage::read_file(path_ / entry.name);
+    case Kind::kZip:
+      return read_zip(entry);
+    case Kind::kTar:
+      return {reinterpret_cast<const char*>(file_->bytes().data()) + entry.offset, entry.size};
+  }
+  throw std::logic_error("[archive] unknown kind");
+}
+
+}  // namespace camber::data

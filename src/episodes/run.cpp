@@ -1,0 +1,327 @@
+#include "camber/episodes/run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+
+#include <torch/utils.h>
+
+#include "camber/config/options.h"
+#include "camber/episodes/evaluation.h"
+#include "camber/episodes/source.h"
+#include "camber/health/monitor.h"
+#include "camber/health/sink.h"
+#include "camber/storage/atomic_file.h"
+#include "camber/train/run_folder.h"
+#include "camber/train/training_loop.h"
+
+namespace camber::episodes {
+namespace {
+
+train::TrainingLoopOptions loop_options(const TrainingOptions& training) {
+  const std::int64_t steps = training.episodes / training.episodes_per_step;
+  return {.steps = steps,
+          .accumulate = training.episodes_per_step,
+          .steps_per_epoch = steps,
+          .optimizer = training.optimizer,
+          .groups = {.rules = {}, .scale_lr_mult = training.scale_lr_mult},
+          .schedule = training.schedule,
+          .average = {.enabled = training.average_decay > 0, .decay = training.average_decay},
+          .checkpoint_every = training.checkpoint_every};
+}
+
+std::uint64_t seed_of(const FewshotOptions& options) {
+  return static_cast<std::uint64_t>(options.seed);
+}
+
+std::string name_of(nn::Constraint constraint) {
+  for (const auto& [value, name] : config::enum_names<nn::Constraint>)
+    if (value == constraint) return std::string(name);
+  return "";
+}
+
+std::vector<std::pair<std::string, double>> read_statistics(const fewshot::PurificationStatistics& seen) {
+  const auto read = [](const torch::Tensor& value) { return value.item<double>(); };
+  return {{"gate", read(seen.gate)},
+          {"attention_entropy", read(seen.attention_entropy)},
+          {"attention_max", read(seen.attention_max)},
+          {"semantic_norm", read(seen.semantic_norm)},
+          {"purification_ratio", read(seen.purification_ratio)},
+          {"orthogonal_norm", read(seen.orthogonal_norm)},
+          {"logit_scale", read(seen.logit_scale)},
+          {"logit_scale_clipped", read(seen.logit_scale_clipped)},
+          {"prototype_cosine", read(seen.prototype_cosine)}};
+}
+
+health::ScaleSample sample_of(const train::NamedScale& entry) {
+  nn::BoundedScale scale = entry.scale;  // the same module: a holder is a pointer
+  const torch::NoGradGuard no_grad;
+  const auto& raw = scale->raw();
+  return {.name = entry.name,
+          .value = scale->value().item<double>(),
+          .raw = raw.item<double>(),
+          .gradient = raw.grad().defined() ? raw.grad().item<double>() : health::kNotGiven,
+          .init = scale->options.init,
+          .min = scale->min(),
+          .max = scale->max(),
+          .warn_threshold = scale->options.warn_threshold,
+          .learnable = scale->options.learnable,
+          .log_space = scale->options.in_log_space(),
+          .num_steps = static_cast<double>(scale->num_steps()),
+          .steps_at_bound = scale->share_at_bound().item<double>() * static_cast<double>(scale->num_steps())};
+}
+
+/// One run from its data to its result.
+class Run {
+ public:
+  Run(const FewshotOptions& options, const FewshotRun& run)
+      : options_(options),
+        run_(run),
+        data_(load_episode_data(options.source)),
+        sampler_(data_.train, options.episode),
+        model_(options.model, data_.train.shape, data_.train.num_classes(), data_.train.num_domains(),
+               seed_of(options)),
+        loop_(*model_, loop_options(options.training), {{"config", run.config}}),
+        monitor_({.interval = options.training.log_every}),
+        episode_stream_(seed_of(options), "fewshot.episodes"),
+        noise_stream_(seed_of(options), "fewshot.noise") {}
+
+  FewshotResult execute() {
+    for (const std::string& note : data_.notes) say(note);
+    // Every test that will be asked for must be possible before an hour of training, not after it.
+    for (const TestSetting& setting : options_.tests) test_sampler(setting);
+    open_folder();
+    train();
+    FewshotResult result = describe();
+    if (complete_) test(result);
+    if (folder_) storage::write_file(folder_->result(), to_json(result));
+    return result;
+  }
+
+ private:
+  void say(const std::string& sentence) const {
+    if (run_.say) run_.say(sentence);
+  }
+
+  data::EpisodeSampler test_sampler(const TestSetting& setting) const {
+    return data::EpisodeSampler(data_.test, {.n_way = setting.n_way,
+                                             .k_shot = setting.k_shot,
+                                             .queries = setting.queries,
+                                             .cross_domain = options_.episode.cross_domain,
+                                             .support_domains = data_.support_domains,
+                                             .query_domains = data_.query_domains});
+  }
+
+  void open_folder() {
+    if (run_.out.empty()) return;
+    if (run_.resume) {
+      folder_ = std::make_unique<train::RunFolder>(train::RunFolder::open(run_.out));
+    } else {
+      auto environment = train::Environment::of_this_program();
+      environment.seed = seed_of(options_);
+      environment.data_fingerprint = std::to_string(data_.train.fingerprint());
+      folder_ = std::make_unique<train::RunFolder>(train::RunFolder::create(run_.out, run_.config, environment));
+    }
+    checkpoints_ = std::make_unique<train::CheckpointFolder>(folder_->checkpoints());
+    health::SinkOptions sink;
+    if (run_.resume) {
+      loop_.resume(*checkpoints_);
+      sink.resume_step = loop_.step();
+      const auto records = health::read_records(folder_->metrics_jsonl());
+      for (const health::Record& record : records)
+        if (record.step <= loop_.step()) past_.push_back(record);
+      monitor_.replay(past_);
+    }
+    sink_ = std::make_unique<health::MetricsSink>(folder_->path(), sink);
+  }
+
+  train::NamedLosses losses_of(std::int64_t batch) {
+    // Dropout and its like draw from torch's generator: the same numbers for the same episode, whoever drew before.
+    torch::manual_seed(noise_stream_.at(static_cast<std::uint64_t>(batch)).key());
+    const auto episode = sampler_.sample(episode_stream_.at(static_cast<std::uint64_t>(batch)));
+    const auto labels = labels_of(data_.train, episode);
+    const auto features = model_->encode(examples_.index_select(0, torch::tensor(episode.examples)));
+    const auto pass = model_->forward(features, labels);
+    last_statistics_ = pass.statistics;
+    const double progress = static_cast<double>(batch) / static_cast<double>(options_.training.episodes);
+    auto terms = model_->losses(features, pass, labels, progress);
+    if (const auto pull = loop_.projector().penalty(); pull.defined()) terms.emplace_back("scale_pull", pull);
+    return terms;
+  }
+
+  void after_step(const train::StepReport& report) {
+    losses_.push_back(report.loss);
+    if (run_.progress) run_.progress(report.step, loop_.options().steps, "loss " + short_number(report.loss));
+    if (!monitor_.due(report.step)) return;
+    health::HealthSample sample{.step = report.step};
+    for (const train::NamedScale& scale : loop_.projector().scales()) {
+      sample.scales.push_back(sample_of(scale));
+      curves_[scale.name].emplace_back(report.step, sample.scales.back().value);
+    }
+    health::Figures figures{
+        {"loss/total", report.loss}, {"learning_rate", report.learning_rate}, {"gradient_norm", report.gradient_norm}};
+    for (const auto& [name, value] : report.losses) figures.push_back({"loss/" + name, value});
+    if (last_statistics_) {
+      for (const auto& [name, value] : read_statistics(*last_statistics_)) figures.push_back({"sap/" + name, value});
+      sample.prototypes = {.mean_cosine = last_statistics_->prototype_cosine.item<double>(),
+                           .gate = last_statistics_->gate.item<double>(),
+                           .purification_ratio = last_statistics_->purification_ratio.item<double>()};
+    }
+    const auto health = monitor_.observe(sample);
+    figures.insert(figures.end(), health.figures.begin(), health.figures.end());
+    if (sink_) sink_->write(report.step, figures);
+    tell(health.findings);
+  }
+
+  void tell(const health::Findings& findings) {
+    for (const health::Finding& finding : findings) {
+      findings_.push_back(finding.sentence);
+      if (sink_) sink_->say(finding);
+      say(finding.sentence);
+    }
+  }
+
+  void train() {
+    examples_ = examples_of(data_.train);
+    for (const train::NamedScale& scale : loop_.projector().scales()) {
+      auto& curve = curves_[scale.name];
+      curve.emplace_back(0, scale.scale->options.init);
+      for (const health::Record& record : past_)
+        for (const health::Figure& figure : record.figures)
+          if (figure.name == "scale/" + scale.name + "/value") curve.emplace_back(record.step, figure.value);
+    }
+    model_->train();
+    const std::int64_t first = loop_.step();
+    const auto began = std::chrono::steady_clock::now();
+    train::TrainingHooks hooks;
+    hooks.after_step = [this](const train::StepReport& report) { after_step(report); };
+    hooks.before_checkpoint = [this](std::int64_t) {
+      if (sink_) sink_->flush();
+    };
+    hooks.stop_requested = run_.stop_requested;
+    complete_ = loop_.run([this](std::int64_t batch) { return losses_of(batch); }, checkpoints_.get(), hooks);
+    seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    episodes_run_ = (loop_.step() - first) * options_.training.episodes_per_step;
+    tell(monitor_.conclude());
+  }
+
+  FewshotResult describe() {
+    FewshotResult result{.data = data_.train.name,
+                         .setting = data_.setting,
+                         .notes = data_.notes,
+                         .seed = seed_of(options_),
+                         .train_classes = data_.train.num_classes(),
+                         .test_classes = data_.test.num_classes(),
+                         .train_examples = data_.train.size(),
+                         .test_examples = data_.test.size()};
+    for (const auto& parameter : model_->parameters()) result.parameters += parameter.numel();
+    result.episodes = loop_.step() * options_.training.episodes_per_step;
+    result.seconds = seconds_;
+    result.episodes_per_second = seconds_ > 0 ? static_cast<double>(episodes_run_) / seconds_ : 0;
+    const std::size_t tail = std::max<std::size_t>(1, losses_.size() / 10);
+    if (!losses_.empty())
+      result.last_loss = std::accumulate(losses_.end() - static_cast<std::ptrdiff_t>(tail), losses_.end(), 0.0) /
+                         static_cast<double>(tail);
+    for (const train::NamedScale& entry : loop_.projector().scales()) {
+      const auto sample = sample_of(entry);
+      result.scales.push_back({.name = entry.name,
+                               .constraint = name_of(entry.scale->options.constraint),
+                               .start = entry.scale->options.init,
+                               .value = sample.value,
+                               .raw = sample.raw,
+                               .min = sample.min,
+                               .max = sample.max,
+                               .share_at_bound = entry.scale->share_at_bound().item<double>(),
+                               .curve = curves_[entry.name]});
+    }
+    if (last_statistics_) result.statistics = read_statistics(*last_statistics_);
+    result.oracle = options_.model.domain_branch && options_.model.purifier == fewshot::Purifier::kClassMeanOracle;
+    result.findings = findings_;
+    result.complete = complete_;
+    return result;
+  }
+
+  void test(FewshotResult& result) {
+    std::unique_ptr<train::ExponentialAverage::Applied> averaged;
+    if (loop_.average() != nullptr) averaged = std::make_unique<train::ExponentialAverage::Applied>(*loop_.average());
+    const auto features = encode_set(model_, data_.test);
+    const random::Stream stream(static_cast<std::uint64_t>(options_.test_seed), "fewshot.test");
+    for (const TestSetting& setting : options_.tests) {
+      const auto sampler = test_sampler(setting);
+      const auto own = stream.at(std::to_string(setting.n_way) + "-way " + std::to_string(setting.k_shot) + "-shot");
+      std::vector<data::Episode> episodes;
+      for (std::int64_t i = 0; i < setting.episodes; ++i)
+        episodes.push_back(sampler.sample(own.at(static_cast<std::uint64_t>(i))));
+      add_setting(result, std::to_string(setting.n_way) + "-way " + std::to_string(setting.k_shot) + "-shot",
+                  data_.test, features, episodes);
+    }
+    if (data_.runs)
+      add_setting(result, "official runs", data_.runs->set, encode_set(model_, data_.runs->set), data_.runs->episodes);
+    if (options_.leak_episodes > 0 && options_.model.domain_branch && data_.test.num_domains() > 1)
+      result.leaks = measure_leaks(model_, data_.test, options_.tests.front().n_way, options_.leak_episodes,
+                                   static_cast<std::uint64_t>(options_.test_seed));
+  }
+
+  void add_setting(FewshotResult& result, const std::string& name, const data::ExampleSet& set,
+                   const fewshot::EpisodeFeatures& features, std::span<const data::Episode> episodes) {
+    const auto accuracies = episode_accuracies(model_, set, features, episodes);
+    const data::Episode& first = episodes.front();
+    result.settings.push_back({.name = name,
+                               .n_way = first.n_way,
+                               .k_shot = first.k_shot,
+                               .accuracy = eval::mean_interval(accuracies),
+                               .chance = 1 / static_cast<double>(first.n_way)});
+  }
+
+  static std::string short_number(double value) {
+    char text[24];
+    std::snprintf(text, sizeof text, "%.3f", value);
+    return text;
+  }
+
+  const FewshotOptions& options_;
+  const FewshotRun& run_;
+  EpisodeData data_;
+  data::EpisodeSampler sampler_;
+  fewshot::EpisodeModel model_;
+  train::TrainingLoop loop_;
+  health::HealthMonitor monitor_;
+  random::Stream episode_stream_, noise_stream_;
+  torch::Tensor examples_;
+  std::unique_ptr<train::RunFolder> folder_;
+  std::unique_ptr<train::CheckpointFolder> checkpoints_;
+  std::unique_ptr<health::MetricsSink> sink_;
+  std::vector<health::Record> past_;
+  std::optional<fewshot::PurificationStatistics> last_statistics_;
+  std::map<std::string, std::vector<std::pair<std::int64_t, double>>> curves_;
+  std::vector<double> losses_;
+  std::vector<std::string> findings_;
+  double seconds_ = 0;
+  std::int64_t episodes_run_ = 0;
+  bool complete_ = true;
+};
+
+}  // namespace
+
+FewshotResult run_fewshot(const FewshotOptions& options, const FewshotRun& run) {
+  options.validate();
+  if (run.threads > 0) torch::set_num_threads(static_cast<int>(run.threads));
+  return Run(options, run).execute();
+}
+
+std::string parameter_groups(const FewshotOptions& options) {
+  const auto data = load_episode_data(options.source);
+  fewshot::EpisodeModel model(options.model, data.train.shape, data.train.num_classes(), data.train.num_domains(), 0);
+  const train::OptimizerGroups groups(*model, {.rules = {}, .scale_lr_mult = options.training.scale_lr_mult});
+  std::string text = groups.table();
+  for (const train::ParameterGroup& group : groups.groups())
+    if (group.name == "scales")
+      for (const std::string& name : group.parameter_names) text += "  without decay: " + name + "\n";
+  return text;
+}
+
+}  // namespace camber::episodes

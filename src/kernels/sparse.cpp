@@ -1,0 +1,136 @@
+#include "kernels/sparse.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "kernels/dispatch.h"
+#include "kernels/slots.h"
+
+namespace camber::kernels {
+namespace {
+
+// The queries of each batch by the key in the middle of their lists: neighbours in this order share most of their keys,
+// which then stay in the cache. Rows do not depend on each other, so that no bit depends on the order.
+std::vector<std::int32_t> order_of_rows(const SparseProblem& p) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(p.batches * p.queries));
+  for (std::int64_t b = 0; b < p.batches; ++b) {
+    const std::int64_t* offsets = p.lists.row_offsets + b * p.queries;
+    const auto middle = [&](std::int32_t query) {
+      const std::int64_t first = offsets[query], end = offsets[query + 1];
+      return first == end ? -1 : p.lists.key_index[first + (end - first) / 2];
+    };
+    const auto begin = order.begin() + b * p.queries, end = begin + p.queries;
+    std::iota(begin, end, 0);
+    std::stable_sort(begin, end, [&](std::int32_t x, std::int32_t y) { return middle(x) < middle(y); });
+  }
+  return order;
+}
+
+std::int64_t longest_row(const SparseProblem& p) {
+  std::int64_t longest = 0;
+  for (std::int64_t row = 0; row < p.batches * p.queries; ++row)
+    longest = std::max(longest, p.lists.row_offsets[row + 1] - p.lists.row_offsets[row]);
+  return longest;
+}
+
+// The lists by keys; a key's entries in the order of the rows.
+struct ListsByKey {
+  std::vector<std::int64_t> offsets, entry;
+  std::vector<std::int32_t> query;
+  std::int64_t longest = 0;
+
+  explicit ListsByKey(const SparseProblem& p)
+      : offsets(static_cast<std::size_t>(p.batches * p.keys + 1)),
+        entry(static_cast<std::size_t>(p.lists.entries)),
+        query(static_cast<std::size_t>(p.lists.entries)) {
+    // offsets[i + 1] counts the entries of key i, then becomes its first place, then, as they are placed, its end.
+    const auto key_of = [&](std::int64_t row, std::int64_t e) {
+      return static_cast<std::size_t>(row / p.queries * p.keys + p.lists.key_index[e]);
+    };
+    const std::int64_t rows = p.batches * p.queries;
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t e = p.lists.row_offsets[row]; e < p.lists.row_offsets[row + 1]; ++e)
+        ++offsets[key_of(row, e) + 1];
+    std::int64_t place = 0;
+    for (std::size_t i = 1; i < offsets.size(); ++i) {
+      longest = std::max(longest, offsets[i]);
+      place += std::exchange(offsets[i], place);
+    }
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t e = p.lists.row_offsets[row]; e < p.lists.row_offsets[row + 1]; ++e) {
+        const auto to = static_cast<std::size_t>(offsets[key_of(row, e) + 1]++);
+        entry[to] = e;
+        query[to] = static_cast<std::int32_t>(row % p.queries);
+      }
+  }
+};
+
+using PartFunction = void (*)(const SparseJob&, std::int64_t, std::int64_t, std::int64_t, std::byte*);
+
+// One task for every (batch, head, part), the parts of a head after each other.
+void run_parts(const SparseJob& job, const SparseKernels& kernels, PartFunction function, std::int64_t parts) {
+  const std::int64_t heads = job.problem.heads;
+  run_tasks(job.problem.parallel, job.problem.batches * heads * parts, kernels.scratch(job),
+            [&](std::int64_t task, std::byte* scratch) {
+              function(job, task / parts / heads, task / parts % heads, task % parts, scratch);
+            });
+}
+
+// The heads' shares of a value that they share, in their order.
+void add_heads(const SparseProblem& p, const float* slopes, float* gradient) {
+  constexpr std::int64_t kPart = 16384;
+  run_tasks(p.parallel, ceil_divide(p.lists.entries, kPart), 0, [&](std::int64_t part, std::byte*) {
+    const std::int64_t first = part * kPart, end = std::min(first + kPart, p.lists.entries);
+    for (std::int64_t e = first; e < end; ++e) gradient[e] = slopes[e];
+    for (std::int64_t h = 1; h < p.heads; ++h)
+      for (std::int64_t e = first; e < end; ++e) gradient[e] += slopes[h * p.lists.entries + e];
+  });
+}
+
+}  // namespace
+
+void sparse_forward(const SparseProblem& problem, const SparseResult& result, Isa isa) {
+  const SparseKernels& kernels = kernels_of(isa).sparse;
+  if (problem.batches * problem.heads * problem.queries == 0) return;
+  const std::vector<std::int32_t> order = order_of_rows(problem);
+  SparseJob job{};
+  job.problem = problem;
+  job.result = result;
+  job.order = order.data();
+  job.longest_row = longest_row(problem);
+  run_parts(job, kernels, kernels.forward_rows, ceil_divide(problem.queries, kSparseRows));
+}
+
+void sparse_backward(const SparseProblem& problem, const BackwardInput& input, const SparseGradients& gradients,
+                     Isa isa) {
+  const SparseKernels& kernels = kernels_of(isa).sparse;
+  if (problem.batches * problem.heads == 0) return;
+  const std::int64_t all_entries = problem.heads * problem.lists.entries;
+  const bool value_of_head = gradients.value != nullptr && problem.lists.heads == problem.heads;
+  const bool by_keys = gradients.k.data != nullptr || gradients.v.data != nullptr;
+  std::vector<float> weights(static_cast<std::size_t>(gradients.v.data == nullptr ? 0 : all_entries));
+  const bool own_slopes = !value_of_head && (gradients.value != nullptr || gradients.k.data != nullptr);
+  std::vector<float> slopes(static_cast<std::size_t>(own_slopes ? all_entries : 0));
+  const std::vector<std::int32_t> order = order_of_rows(problem);
+  SparseJob job{};
+  job.problem = problem;
+  job.input = input;
+  job.wanted = gradients;
+  job.order = order.data();
+  job.longest_row = longest_row(problem);
+  job.weights = gradients.v.data == nullptr ? nullptr : weights.data();
+  job.slopes = value_of_head ? gradients.value : own_slopes ? slopes.data() : nullptr;
+  run_parts(job, kernels, kernels.backward_rows, ceil_divide(problem.queries, kSparseRows));
+  if (gradients.value != nullptr && !value_of_head) add_heads(problem, job.slopes, gradients.value);
+  if (!by_keys) return;
+  const ListsByKey lists(problem);
+  job.longest_key = lists.longest;
+  job.by_key_offsets = lists.offsets.data();
+  job.by_key_entry = lists.entry.data();
+  job.by_key_query = lists.query.data();
+  run_parts(job, kernels, kernels.backward_keys, ceil_divide(problem.keys, kSparseKeys));
+}
+
+}  // namespace camber::kernels

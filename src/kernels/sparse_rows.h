@@ -1,0 +1,270 @@
+#pragma once
+#include "kernels/arena.h"
+#include "kernels/exp2.h"
+#include "kernels/pack.h"
+#include "kernels/sparse_task.h"
+
+// The loops of sparse attention for one instruction set. All of them are made of two: scalar products of one vector
+// with many rows, and a weighted sum of many rows; the rows lie anywhere in memory.
+namespace camber::kernels {
+namespace {
+
+struct SparseScratch {
+  const float** rows;  // [longest list, padded to kLanes]
+  float* scores;       // likewise: z, then weights
+  float* slopes;
+  float* vector;  // [width, padded]: the query of a row
+};
+
+inline SparseScratch lay_out_sparse(Arena& arena, const SparseJob& job) {
+  const std::int64_t longest = job.longest_row > job.longest_key ? job.longest_row : job.longest_key;
+  const std::int64_t widest =
+      job.problem.key_width > job.problem.value_width ? job.problem.key_width : job.problem.value_width;
+  SparseScratch s{};
+  s.rows = arena.take<const float*>(longest + kLanes);
+  s.scores = arena.take<float>(longest + kLanes);
+  s.slopes = arena.take<float>(longest + kLanes);
+  s.vector = arena.take<float>(widest + kLanes);
+  return s;
+}
+
+inline const float* sparse_row(const ConstRows& rows, std::int64_t batch, std::int64_t head, std::int64_t row) {
+  const Strides& at = rows.strides;
+  return static_cast<const float*>(rows.data) + batch * at.batch + head * at.head + row * at.row;
+}
+inline float* sparse_row(const GradientRows& rows, std::int64_t batch, std::int64_t head, std::int64_t row) {
+  return rows.data + batch * rows.strides.batch + head * rows.strides.head + row * rows.strides.row;
+}
+
+// products[i] = vector . rows[i], for i < count rounded up to kLanes; rows has so many pointers, `vector` is padded
+// with zeros.
+__attribute__((noinline)) void scalar_products(const float* vector, std::int64_t width, const float* const* rows,
+                                               std::int64_t count, float* products) {
+  const std::int64_t whole = width / kLanes * kLanes;
+  for (std::int64_t first = 0; first < count; first += kLanes) {
+    Vec sums[kLanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) sums[i] = zero();
+    for (std::int64_t d = 0; d < whole; d += kLanes) {
+      const Vec left = load(vector + d);
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i) multiply_add(sums[i], left, load(rows[first + i] + d));
+    }
+    if (whole < width) {
+      const Vec left = load(vector + whole);
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i)
+        multiply_add(sums[i], left, load_first(rows[first + i] + whole, static_cast<int>(width - whole)));
+    }
+    store(products + first, lane_sums(sums));
+  }
+}
+
+template <int N>
+inline __attribute__((always_inline)) void sum_columns(const float* weights, const float* const* rows,
+                                                       std::int64_t count, std::int64_t column, float scale,
+                                                       float* to) {
+  Vec sums[N];
+#pragma GCC unroll 8
+  for (int n = 0; n < N; ++n) sums[n] = zero();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Vec weight = broadcast(weights[i]);
+    const float* row = rows[i] + column;
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) multiply_add(sums[n], weight, load(row + n * kLanes));
+  }
+#pragma GCC unroll 8
+  for (int n = 0; n < N; ++n) store(to + column + n * kLanes, mul(sums[n], broadcast(scale)));
+}
+
+// to = scale * sum over i of weights[i] * rows[i], over `width` columns.
+__attribute__((noinline)) void weighted_sum(const float* weights, const float* const* rows, std::int64_t count,
+                                            std::int64_t width, float scale, float* to) {
+  std::int64_t column = 0;
+  for (; column + 8 * kLanes <= width; column += 8 * kLanes) sum_columns<8>(weights, rows, count, column, scale, to);
+  for (; column + 4 * kLanes <= width; column += 4 * kLanes) sum_columns<4>(weights, rows, count, column, scale, to);
+  for (; column + kLanes <= width; column += kLanes) sum_columns<1>(weights, rows, count, column, scale, to);
+  if (column == width) return;
+  const int left = static_cast<int>(width - column);
+  Vec sum = zero();
+  for (std::int64_t i = 0; i < count; ++i) multiply_add(sum, broadcast(weights[i]), load_first(rows[i] + column, left));
+  store_first(to + column, mul(sum, broadcast(scale)), left);
+}
+
+// One row of a task.
+struct SparseRow {
+  const SparseJob& job;
+  SparseScratch scratch;
+  std::int64_t batch, head, query;
+  std::int64_t first, count;  // its entries
+
+  std::int64_t at() const { return (batch * job.problem.heads + head) * job.problem.queries + query; }
+};
+
+// Where the keys' rows of k or v lie; the pointers up to the next multiple of kLanes repeat the last one.
+inline void find_listed(const SparseRow& row, const ConstRows& rows) {
+  const std::int32_t* keys = row.job.problem.lists.key_index + row.first;
+  const float* base = sparse_row(rows, row.batch, row.head, 0);
+  for (std::int64_t i = 0; i < row.count; ++i) row.scratch.rows[i] = base + keys[i] * rows.strides.row;
+  for (std::int64_t i = row.count; i % kLanes != 0; ++i) row.scratch.rows[i] = row.scratch.rows[row.count - 1];
+}
+
+inline void copy_vector(const float* from, std::int64_t width, float scale, float* to) {
+  for (std::int64_t d = 0; d < width; d += kLanes) {
+    const std::int64_t left = width - d;
+    store(to + d,
+          mul(left >= kLanes ? load(from + d) : load_first(from + d, static_cast<int>(left)), broadcast(scale)));
+  }
+}
+
+// z in units of log2 to scratch.scores, -inf behind the last entry; scratch.rows points to the keys.
+inline void listed_scores(const SparseRow& row) {
+  const SparseProblem& p = row.job.problem;
+  const SparseScratch& s = row.scratch;
+  copy_vector(sparse_row(p.q, row.batch, row.head, row.query), p.key_width, p.softmax_scale * kLog2E, s.vector);
+  find_listed(row, p.k);
+  scalar_products(s.vector, p.key_width, s.rows, row.count, s.scores);
+  if (p.lists.value != nullptr) {
+    const float* value = p.lists.value + (p.lists.heads == 1 ? 0 : row.head) * p.lists.entries + row.first;
+    for (std::int64_t i = 0; i < row.count; i += kLanes) {
+      const std::int64_t left = row.count - i;
+      const Vec bias = load_first(value + i, left < kLanes ? static_cast<int>(left) : kLanes);
+      store(s.scores + i, fma(bias, broadcast(kLog2E), load(s.scores + i)));
+    }
+  }
+  for (std::int64_t i = row.count; i % kLanes != 0; ++i) s.scores[i] = -__builtin_inff();
+}
+
+inline void write_zeros(float* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = 0;
+}
+
+inline void forward_listed(const SparseRow& row) {
+  const SparseProblem& p = row.job.problem;
+  const SparseScratch& s = row.scratch;
+  const SparseResult& result = row.job.result;
+  float* output = sparse_row(GradientRows{result.output, result.output_strides}, row.batch, row.head, row.query);
+  float sum = 0, reference = -__builtin_inff();
+  if (row.count > 0) {
+    listed_scores(row);
+    Vec highest = broadcast(reference), sums = zero();
+    for (std::int64_t i = 0; i < row.count; i += kLanes) highest = max(highest, load(s.scores + i));
+    reference = __builtin_ceilf(max_of(highest));
+    // Every score is -inf or NaN: 2^-inf is 0, NaN comes through in the sum.
+    const Vec safe = broadcast(reference == -__builtin_inff() || reference != reference ? 0.0f : reference);
+    for (std::int64_t i = 0; i < row.count; i += kLanes) {
+      const Vec weight = exp2(sub(load(s.scores + i), safe));
+      store(s.scores + i, weight);
+      sums = add(sums, weight);
+    }
+    sum = sum_of(sums);
+  }
+  if (sum == 0) {
+    write_zeros(output, p.value_width);
+    result.logsumexp[row.at()] = -__builtin_inff();
+    return;
+  }
+  find_listed(row, p.v);
+  weighted_sum(s.scores, s.rows, row.count, p.value_width, 1 / sum, output);
+  result.logsumexp[row.at()] = (reference + __builtin_log2f(sum)) * kLn2;
+}
+
+// Weights and slopes of a row, and its dq.
+inline void backward_listed(const SparseRow& row) {
+  const SparseJob& job = row.job;
+  const SparseProblem& p = job.problem;
+  const SparseScratch& s = row.scratch;
+  float* gradient = job.wanted.q.data == nullptr ? nullptr : sparse_row(job.wanted.q, row.batch, row.head, row.query);
+  const float logsumexp = job.input.logsumexp[row.at()];
+  const bool empty = row.count == 0 || logsumexp == -__builtin_inff();
+  const std::int64_t entry = row.head * p.lists.entries + row.first;
+  if (empty) {
+    if (gradient != nullptr) write_zeros(gradient, p.key_width);
+    if (job.weights != nullptr) write_zeros(job.weights + entry, row.count);
+    if (job.slopes != nullptr) write_zeros(job.slopes + entry, row.count);
+    return;
+  }
+  listed_scores(row);
+  const Vec logsumexp2 = broadcast(logsumexp * kLog2E);
+  for (std::int64_t i = 0; i < row.count; i += kLanes) store(s.scores + i, exp2(sub(load(s.scores + i), logsumexp2)));
+  const float* incoming = sparse_row(job.input.grad_output, row.batch, row.head, row.query);
+  const float* output = sparse_row(job.input.output, row.batch, row.head, row.query);
+  Vec products = zero();
+  for (std::int64_t d = 0; d < p.value_width; d += kLanes) {
+    const std::int64_t left = p.value_width - d;
+    const int present = left < kLanes ? static_cast<int>(left) : kLanes;
+    products = fma(load_first(incoming + d, present), load_first(output + d, present), products);
+  }
+  const float shared = job.input.grad_logsumexp == nullptr ? 0.0f : job.input.grad_logsumexp[row.at()];
+  const Vec delta = broadcast(sum_of(products) - shared);
+  copy_vector(incoming, p.value_width, 1.0f, s.vector);
+  find_listed(row, p.v);
+  scalar_products(s.vector, p.value_width, s.rows, row.count, s.slopes);
+  for (std::int64_t i = 0; i < row.count; i += kLanes) {
+    const Vec weight = load(s.scores + i);
+    // A key without weight has slope 0 even where v is NaN.
+    store(s.slopes + i, where_equal(weight, 0.0f, zero(), mul(weight, sub(load(s.slopes + i), delta))));
+  }
+  if (gradient != nullptr) {
+    find_listed(row, p.k);
+    weighted_sum(s.slopes, s.rows, row.count, p.key_width, p.softmax_scale, gradient);
+  }
+  const std::size_t bytes = static_cast<std::size_t>(row.count) * sizeof(float);
+  if (job.weights != nullptr) __builtin_memcpy(job.weights + entry, s.scores, bytes);
+  if (job.slopes != nullptr) __builtin_memcpy(job.slopes + entry, s.slopes, bytes);
+}
+
+template <class Visit>
+inline void for_sparse_rows(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
+                            std::byte* memory, const Visit& visit) {
+  Arena arena{memory};
+  const SparseProblem& p = job.problem;
+  const SparseScratch scratch = lay_out_sparse(arena, job);
+  const std::int64_t end = (part + 1) * kSparseRows < p.queries ? (part + 1) * kSparseRows : p.queries;
+  for (std::int64_t i = part * kSparseRows; i < end; ++i) {
+    const std::int64_t query = job.order[batch * p.queries + i];
+    const std::int64_t* offsets = p.lists.row_offsets + batch * p.queries + query;
+    visit(SparseRow{job, scratch, batch, head, query, offsets[0], offsets[1] - offsets[0]});
+  }
+}
+
+inline void sparse_forward_rows(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
+                                std::byte* memory) {
+  for_sparse_rows(job, batch, head, part, memory, forward_listed);
+}
+
+inline void sparse_backward_rows(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
+                                 std::byte* memory) {
+  for_sparse_rows(job, batch, head, part, memory, backward_listed);
+}
+
+// dk and dv of a part of the keys: each is a weighted sum over the queries that list the key, in their order.
+inline void sparse_backward_keys(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
+                                 std::byte* memory) {
+  Arena arena{memory};
+  const SparseProblem& p = job.problem;
+  const SparseScratch s = lay_out_sparse(arena, job);
+  const std::int64_t end = (part + 1) * kSparseKeys < p.keys ? (part + 1) * kSparseKeys : p.keys;
+  const auto gather = [&](std::int64_t first, std::int64_t count, const float* of_entry, const ConstRows& rows) {
+    const float* base = sparse_row(rows, batch, head, 0);
+    for (std::int64_t i = 0; i < count; ++i) {
+      s.scores[i] = of_entry[head * p.lists.entries + job.by_key_entry[first + i]];
+      s.rows[i] = base + job.by_key_query[first + i] * rows.strides.row;
+    }
+  };
+  for (std::int64_t key = part * kSparseKeys; key < end; ++key) {
+    const std::int64_t first = job.by_key_offsets[batch * p.keys + key];
+    const std::int64_t count = job.by_key_offsets[batch * p.keys + key + 1] - first;
+    if (job.wanted.k.data != nullptr) {
+      gather(first, count, job.slopes, p.q);
+      weighted_sum(s.scores, s.rows, count, p.key_width, p.softmax_scale, sparse_row(job.wanted.k, batch, head, key));
+    }
+    if (job.wanted.v.data != nullptr) {
+      gather(first, count, job.weights, job.input.grad_output);
+      weighted_sum(s.scores, s.rows, count, p.value_width, 1.0f, sparse_row(job.wanted.v, batch, head, key));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace camber::kernels

@@ -1,0 +1,51 @@
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "camber/report/page.h"
+#include "report/page_parts.h"
+
+namespace camber::report {
+namespace {
+
+void put(std::string& html, std::string_view mark, std::string_view content) {
+  const std::size_t place = html.find(mark);
+  if (place == std::string::npos) throw std::logic_error(fmt::format("[report] the page must hold {}", mark));
+  html.replace(place, mark.size(), content);
+}
+
+// Inside <script> only "</" and "<!--" could end or bend it; no string of the data may hold a bare '<'.
+std::string without_tags(std::string text) {
+  for (std::size_t place = text.find('<'); place != std::string::npos; place = text.find('<', place))
+    text.replace(place, 1, "\\u003c");
+  return text;
+}
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char letter : text) {
+    if (letter == '<')
+      result += "&lt;";
+    else if (letter == '&')
+      result += "&amp;";
+    else
+      result += letter;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string to_html(const Page& page) {
+  std::string html(k_page_html);
+  put(html, "{{uplot_license}}", k_uplot_license);
+  put(html, "{{uplot_css}}", k_uplot_css);
+  put(html, "{{page_css}}", k_page_css);
+  put(html, "{{uplot_js}}", k_uplot_js);
+  put(html, "{{page_js}}", k_page_js);
+  put(html, "{{data}}", without_tags(to_json(page)));
+  put(html, "{{title}}", escaped(page.title));  // last, and first in the file: no title can be taken for a mark
+  return html;
+}
+
+}  // namespace camber::report

@@ -1,0 +1,131 @@
+#include <cmath>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "camber/report/page.h"
+
+namespace camber::report {
+namespace {
+
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\')
+      (result += '\\') += letter;
+    else if (static_cast<unsigned char>(letter) < 0x20)
+      result += fmt::format("\\u{:04x}", static_cast<unsigned>(letter));
+    else
+      result += letter;
+  }
+  return result += '"';
+}
+
+// Seven digits are more than a screen shows and half of what a double takes.
+std::string number(double value) {
+  return std::isfinite(value) ? fmt::format("{:.7g}", value) : "null";
+}
+
+template <class Items, class Write>
+std::string list(const Items& items, Write write) {
+  std::string text = "[";
+  for (const auto& item : items) {
+    if (text.size() > 1) text += ',';
+    text += write(item);
+  }
+  return text += ']';
+}
+
+std::string numbers(const std::vector<double>& values) {
+  return list(values, number);
+}
+
+std::string_view name(SeriesRole role) {
+  switch (role) {
+    case SeriesRole::kBound:
+      return "bound";
+    case SeriesRole::kWarn:
+      return "warn";
+    case SeriesRole::kBandLow:
+      return "band_low";
+    case SeriesRole::kBandHigh:
+      return "band_high";
+    case SeriesRole::kLine:
+      break;
+  }
+  return "line";
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t place = 0; place < bytes.size(); place += 3) {
+    unsigned group = 0;
+    for (std::size_t byte = 0; byte < 3; ++byte)
+      group = group << 8 | (place + byte < bytes.size() ? static_cast<unsigned char>(bytes[place + byte]) : 0u);
+    for (std::size_t letter = 0; letter < 4; ++letter)
+      text += place + letter <= bytes.size() ? kLetters[group >> (18 - 6 * letter) & 63] : '=';
+  }
+  return text;
+}
+
+struct BlockWriter {
+  std::string operator()(const Sentences& sentences) const {
+    return "{\"kind\":\"sentences\",\"sentences\":" +
+           list(sentences,
+                [](const Sentence& sentence) {
+                  return fmt::format("{{\"severity\":{},\"text\":{},\"place\":{}}}", quoted(sentence.severity),
+                                     quoted(sentence.text), quoted(sentence.place));
+                }) +
+           "}";
+  }
+  std::string operator()(const Chart& chart) const {
+    const auto end = [](const std::optional<double>& value) { return value ? number(*value) : "null"; };
+    const std::string series = list(chart.series, [](const ChartSeries& one) {
+      return fmt::format("{{\"name\":{},\"role\":\"{}\",\"values\":{}}}", quoted(one.name), name(one.role),
+                         numbers(one.values));
+    });
+    return fmt::format(
+        "{{\"kind\":\"chart\",\"title\":{},\"note\":{},\"x_label\":{},\"points\":{},\"y_min\":{},\"y_max\":{},\"x\":{},"
+        "\"series\":{}}}",
+        quoted(chart.title), quoted(chart.note), quoted(chart.x_label),
+        chart.points > 0 ? chart.points : chart.x.size(), end(chart.y_min), end(chart.y_max), numbers(chart.x), series);
+  }
+  std::string operator()(const Table& table) const {
+    const std::string rows = list(table.rows, [](const auto& row) { return list(row, quoted); });
+    return fmt::format("{{\"kind\":\"table\",\"title\":{},\"note\":{},\"columns\":{},\"rows\":{},\"bar_columns\":{}}}",
+                       quoted(table.title), quoted(table.note), list(table.columns, quoted), rows,
+                       list(table.bar_columns, [](std::size_t column) { return std::to_string(column); }));
+  }
+  std::string operator()(const Pictures& pictures) const {
+    return "{\"kind\":\"pictures\",\"pictures\":" +
+           list(pictures,
+                [](const Picture& picture) {
+                  return fmt::format("{{\"caption\":{},\"source\":\"data:{};base64,{}\"}}", quoted(picture.caption),
+                                     picture.media_type, base64(picture.bytes));
+                }) +
+           "}";
+  }
+  std::string operator()(const Text& text) const {
+    return fmt::format("{{\"kind\":\"text\",\"title\":{},\"content\":{}}}", quoted(text.title), quoted(text.content));
+  }
+};
+
+}  // namespace
+
+std::string to_json(const Page& page) {
+  const std::string tiles = list(page.tiles, [](const Tile& tile) {
+    return fmt::format("{{\"label\":{},\"value\":{},\"detail\":{}}}", quoted(tile.label), quoted(tile.value),
+                       quoted(tile.detail));
+  });
+  const std::string sections = list(page.sections, [](const Section& section) {
+    return fmt::format("{{\"title\":{},\"lead\":{},\"folded\":{},\"blocks\":{}}}", quoted(section.title),
+                       quoted(section.lead), section.folded,
+                       list(section.blocks, [](const Block& block) { return std::visit(BlockWriter{}, block); }));
+  });
+  return fmt::format("{{\"title\":{},\"subtitle\":{},\"refresh_seconds\":{},\"tiles\":{},\"sections\":{}}}",
+                     quoted(page.title), quoted(page.subtitle), number(page.refresh_seconds), tiles, sections);
+}
+
+}  // namespace camber::report

@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "camber/storage/file.h"
+#include "report/run_parts.h"
+
+namespace camber::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Metrics hold bare NaN where a figure is not defined; JSON has no such word.
+Json read_json(const std::filesystem::path& file) {
+  std::string text = storage::read_file(file);
+  for (std::size_t place = text.find("NaN"); place != std::string::npos; place = text.find("NaN", place)) {
+    const bool bare = place == 0 || text[place - 1] != '"';
+    if (bare) text.replace(place, 3, "null");
+    place += 3;
+  }
+  try {
+    return Json::parse(text);
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(fmt::format("[report] {} is no JSON: {}", file.string(), error.what()));
+  }
+}
+
+double number(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::string cell(double value, int digits = 3) {
+  return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
+}
+
+std::vector<std::string> condition_row(const std::string& name, const Json& metrics, double clean_score) {
+  const Json errors = metrics.value("tp_errors", Json::object());
+  const double score = number(metrics, "nd_score");
+  std::vector<std::string> row = {name, cell(number(metrics, "mean_ap")), cell(score), cell(score / clean_score, 2)};
+  for (const char* error : {"trans_err", "scale_err", "orient_err", "vel_err", "attr_err"})
+    row.push_back(cell(number(errors, error), 2));
+  return row;
+}
+
+Table fault_table(const Json& result) {
+  Table table{.title = "Under faults",
+              .note = "Kept: NDS under the fault over clean NDS.",
+              .columns = {"condition", "mAP", "NDS", "kept", "mATE", "mASE", "mAOE", "mAVE", "mAAE"},
+              .bar_columns = {1, 2, 3}};
+  const Json& clean = result.at("clean");
+  const double clean_score = number(clean, "nd_score");
+  table.rows.push_back(condition_row("clean", clean, clean_score));
+  const Json faults = result.value("faults", Json::object());
+  for (const auto& [name, metrics] : faults.items())
+    table.rows.push_back(condition_row(name, metrics, clean_score));
+  if (const double mean = number(result, "mean_resilience"); std::isfinite(mean))
+    table.note += fmt::format(" Mean over the faults: {:.2f}.", mean);
+  return table;
+}
+
+Table class_table(const Json& clean) {
+  Table table{.title = "By class", .note = "Average precision at the distances, clean.", .columns = {"class", "mean"}};
+  const Json means = clean.value("mean_dist_aps", Json::object());
+  const Json by_label = clean.value("label_aps", Json::object());
+  for (const auto& [label, precisions] : by_label.items()) {
+    std::vector<std::string> row = {label, cell(number(means, label.c_str()))};
+    for (const auto& [distance, value] : precisions.items()) {
+      if (table.rows.empty()) table.columns.push_back(distance + " m");
+      row.push_back(value.is_number() ? cell(value.get<double>()) : "-");
+    }
+    table.rows.push_back(std::move(row));
+  }
+  for (std::size_t column = 1; column < table.columns.size(); ++column) table.bar_columns.push_back(column);
+  return table;
+}
+
+// One chart a class, one curve a distance.
+void add_curves(Section& section, const std::filesystem::path& file, const RunReportOptions& options) {
+  std::vector<std::pair<std::string, std::vector<RawSeries>>> by_label;
+  const Json curves = read_json(file);
+  for (const auto& [name, curve] : curves.items()) {
+    const std::string label = name.substr(0, name.find(':'));
+    RawSeries series{.name = name.substr(name.find(':') + 1) + " m"};
+    for (const Json& value : curve.at("recall")) series.x.push_back(value.get<double>());
+    for (const Json& value : curve.at("precision"))
+      series.values.push_back(value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN());
+    if (by_label.empty() || by_label.back().first != label) by_label.emplace_back(label, std::vector<RawSeries>{});
+    by_label.back().second.push_back(std::move(series));
+  }
+  for (const auto& [label, series] : by_label)
+    add_chart(section, {.title = "Precision over recall, " + label, .x_label = "recall", .y_min = 0, .y_max = 1},
+              series, options.points);
+}
+
+std::string media_type(const std::filesystem::path& file) {
+  const std::string extension = file.extension().string();
+  if (extension == ".png") return "image/png";
+  if (extension == ".jpg" || extension == ".jpeg") return "image/jpeg";
+  return extension == ".svg" ? "image/svg+xml" : "";
+}
+
+Pictures read_pictures(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (!media_type(entry.path()).empty() && !entry.path().filename().string().starts_with('.'))
+      files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  const Json captions =
+      std::filesystem::exists(folder / "captions.json") ? read_json(folder / "captions.json") : Json::object();
+  Pictures pictures;
+  for (const std::filesystem::path& file : files)
+    pictures.push_back({.caption = captions.value(file.filename().string(), file.stem().string()),
+                        .media_type = media_type(file),
+                        .bytes = storage::read_file(file)});
+  return pictures;
+}
+
+}  // namespace
+
+std::vector<Section> result_sections(const std::filesystem::path& run, const SeriesByName& series,
+                                     const RunReportOptions& options) {
+  Section results{.title = "Results"},
+      pictures{.title = "Pictures",
+               .lead =
+                   "Right and wrong cases from above: true boxes, found boxes, and whom "
+                   "each query trusted."};
+  if (std::filesystem::exists(run / "result.json")) {
+    const Json result = read_json(run / "result.json");
+    if (result.contains("clean")) {
+      results.blocks.emplace_back(fault_table(result));
+      results.blocks.emplace_back(class_table(result.at("clean")));
+    }
+  }
+  std::vector<RawSeries> validation;
+  for (const auto& [name, one] : series)
+    if (name == "validation/mean_ap" || name == "validation/nd_score")
+      validation.push_back({name == "validation/mean_ap" ? "mAP" : "NDS", one.steps, one.values});
+  add_chart(results, {.title = "Validation while training", .y_min = 0}, validation, options.points);
+  if (std::filesystem::exists(run / "curves.json")) add_curves(results, run / "curves.json", options);
+  if (std::filesystem::is_directory(run / "pictures"))
+    if (Pictures found = read_pictures(run / "pictures"); !found.empty())
+      pictures.blocks.emplace_back(std::move(found));
+  std::vector<Section> sections;
+  if (!results.blocks.empty()) sections.push_back(std::move(results));
+  if (!pictures.blocks.empty()) sections.push_back(std::move(pictures));
+  return sections;
+}
+
+}  // namespace camber::report

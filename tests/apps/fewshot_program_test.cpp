@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// `camber fewshot`, called as a person calls it.
+namespace camber::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Answer {
+  int code = -1;
+  std::string output{}, errors{};
+};
+
+// A second's worth of any configuration.
+constexpr const char* kShort = " --training.episodes=2 --tests.0.episodes=5 --tests.1.episodes=5 --threads 1";
+
+class FewshotProgram : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char *program = std::getenv("CAMBER_PROGRAM"), *source = std::getenv("CAMBER_SOURCE");
+    if (program == nullptr || source == nullptr) GTEST_SKIP() << "CAMBER_PROGRAM names no program to test";
+    program_ = program;
+    source_ = source;
+    folder_ = fs::temp_directory_path() / ("camber_fewshot_program_" + std::to_string(getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // Runs in the source folder, where the configurations are.
+  Answer call(const std::string& arguments) const {
+    const std::string out = (folder_ / "out").string(), errors = (folder_ / "errors").string();
+    const int status = std::system(
+        ("cd '" + source_ + "' && '" + program_ + "' fewshot " + arguments + " >'" + out + "' 2>'" + errors + "'")
+            .c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content(out), content(errors)};
+  }
+  static std::string content(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  std::string program_, source_;
+  fs::path folder_;
+};
+
+TEST_F(FewshotProgram, RunsTheGlyphsAndWritesARun) {
+  const std::string run = (folder_ / "run").string();
+  const Answer answer =
+      call("--config configs/fewshot_glyphs.toml --leak_episodes=4 --format json --out '" + run + "'" + kShort);
+  ASSERT_EQ(answer.code, 0) << answer.errors;
+  const auto json = nlohmann::json::parse(answer.output);
+  EXPECT_EQ(json["settings"].size(), 2U);
+  EXPECT_TRUE(json["settings"][0].contains("interval"));
+  EXPECT_NEAR(json["scale"][0]["start"].get<double>(), 25, 1e-9);
+  EXPECT_EQ(json["leak"].size(), 3U);
+  EXPECT_TRUE(fs::exists(fs::path(run) / "metrics.jsonl"));
+  EXPECT_TRUE(fs::exists(fs::path(run) / "config.toml"));
+  const Answer again = call("--config configs/fewshot_glyphs.toml --out '" + run + "'" + kShort);
+  EXPECT_EQ(again.code, 2) << "a folder with a run is not written over";
+  const Answer resumed = call("--resume '" + run + "' --format json");
+  ASSERT_EQ(resumed.code, 0) << resumed.errors;
+  EXPECT_EQ(nlohmann::json::parse(resumed.output)["settings"], json["settings"]);
+}
+
+TEST_F(FewshotProgram, ShowsTheGroups) {
+  const Answer answer = call("--print-groups --source.glyphs.classes=25 --source.glyphs.hands=2");
+  ASSERT_EQ(answer.code, 0) << answer.errors;
+  EXPECT_NE(answer.output.find("without decay: sap.scale.raw"), std::string::npos) << answer.output;
+}
+
+TEST_F(FewshotProgram, ConfigurationsOfRealDataRunAsTheyAre) {
+  const char* root = std::getenv("CAMBER_DATA");
+  const fs::path data = root != nullptr && *root != '\0' ? fs::path(root) : fs::path(source_) / "../shared/data";
+  if (!fs::exists(data / "letter")) GTEST_SKIP() << "no data below CAMBER_DATA";
+  for (const char* name : {"omniglot", "letter"}) {
+    const Answer answer = call(std::string("--config configs/fewshot_") + name + ".toml --format json --quiet" +
+                               kShort + (name == std::string("omniglot") ? " --tests.2.episodes=5" : ""));
+    ASSERT_EQ(answer.code, 0) << answer.errors;
+    EXPECT_TRUE(answer.errors.empty()) << answer.errors;
+    const auto json = nlohmann::json::parse(answer.output);
+    EXPECT_GE(json["settings"].size(), 2U);
+    EXPECT_EQ(json["test_classes"], name == std::string("omniglot") ? 106 : 5);
+  }
+}
+
+TEST_F(FewshotProgram, AnswersMistakesWithOneSentence) {
+  const auto expect = [this](const std::string& arguments, const std::string& words) {
+    const Answer answer = call(arguments + " --quiet");
+    EXPECT_TRUE(answer.code == 1 || answer.code == 2) << arguments;
+    EXPECT_NE(answer.errors.find(words), std::string::npos) << answer.errors;
+    EXPECT_EQ(std::count(answer.errors.begin(), answer.errors.end(), '\n'), 1) << answer.errors;
+  };
+  expect("--source.glyphs.classes=30 --source.test_classes=30", "from 1 to 29, got 30");
+  expect("--episode.k_shot=20", "12 examples");
+  expect("--model.purifier=sab", "sap");
+  expect("--source.kind=letter --source.path=absent.data", "absent.data");
+  expect("--source.kind=picture_folders --source.path=" + folder_.string(), "pictures");
+  expect("--model.purification.scale.init=200", "init");
+  expect("--resume " + folder_.string(), "config.toml");
+}
+
+}  // namespace
+}  // namespace camber::app

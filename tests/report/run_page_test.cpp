@@ -1,0 +1,96 @@
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "camber/report/run_report.h"
+#include "camber/storage/atomic_file.h"
+#include "health/made_run_folder.h"
+#include "storage/scratch_folder.h"
+
+namespace camber::report {
+namespace {
+
+using nlohmann::json;
+
+class RunPage : public storage::ScratchFolder {
+ protected:
+  std::vector<std::string> titles(const json& page) const {
+    std::vector<std::string> found;
+    for (const json& section : page["sections"]) {
+      found.push_back(section["title"]);
+      for (const json& block : section["blocks"])
+        if (block.contains("title")) found.push_back(block["title"]);
+    }
+    return found;
+  }
+  static bool contains(const std::vector<std::string>& list, const std::string& word) {
+    return std::find(list.begin(), list.end(), word) != list.end();
+  }
+};
+
+TEST_F(RunPage, shows_all_that_a_finished_run_holds) {
+  health::write_made_run(folder_, {.steps = 300});
+  const json page = json::parse(to_json(run_page(folder_)));
+  const auto found = titles(page);
+  for (const char* title : {"Health",
+                            "Results",
+                            "Under faults",
+                            "By class",
+                            "Validation while training",
+                            "Precision over recall, car",
+                            "Pictures",
+                            "Scale",
+                            "Scale bias",
+                            "Gradient of bias",
+                            "Effective lean, lidar",
+                            "Mean trust",
+                            "Entropy",
+                            "Saturated rows",
+                            "Attention on lidar",
+                            "Attention on camera",
+                            "Heads",
+                            "Entropy, layer2",
+                            "Loss",
+                            "Configuration",
+                            "Environment"})
+    EXPECT_TRUE(contains(found, title)) << title;
+  const json& scale = page["sections"][3]["blocks"][0];
+  ASSERT_EQ(scale["title"], "Scale bias");
+  ASSERT_EQ(scale["series"].size(), 4U);
+  EXPECT_EQ(scale["series"][2]["role"], "bound");
+  EXPECT_EQ(scale["series"][3]["role"], "warn");
+  const json& faults = page["sections"][1]["blocks"][0];
+  EXPECT_EQ(faults["rows"][0][0], "clean");
+  EXPECT_EQ(faults["rows"][1][1], "0.330");
+  EXPECT_EQ(page["tiles"].back()["value"], "good");
+}
+
+TEST_F(RunPage, says_what_is_wrong) {
+  health::write_made_run(folder_, {.run = {.situation = health::Situation::kRunawayScale}});
+  const json page = json::parse(to_json(run_page(folder_)));
+  const json& sentences = page["sections"][0]["blocks"][0]["sentences"];
+  ASSERT_GE(sentences.size(), 3U);
+  EXPECT_EQ(page["tiles"].back()["value"], "warning");
+}
+
+TEST_F(RunPage, shows_a_run_that_goes_on) {
+  health::write_made_run(folder_, {.steps = 30, .finished = false});
+  std::ofstream(folder_ / "metrics.jsonl", std::ios::app) << "{\"step\":31,\"ti";  // being written
+  const Page page = run_page(folder_, {.refresh_seconds = 5});
+  EXPECT_EQ(page.refresh_seconds, 5);
+  EXPECT_FALSE(contains(titles(json::parse(to_json(page))), "Results"));
+  storage::write_file(folder_ / "result.json", "{\"clean\": {\"mean_ap\": 0.1, \"nd_score\": NaN}, \"faults\": {}}");
+  EXPECT_EQ(run_page(folder_, {.refresh_seconds = 5}).refresh_seconds, 0) << "a finished run does not change";
+}
+
+TEST_F(RunPage, refuses_a_folder_that_is_no_run) {
+  EXPECT_THROW(run_page(folder_), std::invalid_argument);
+  std::ofstream(folder_ / "metrics.jsonl") << "";
+  EXPECT_NO_THROW(to_html(run_page(folder_)));
+  std::ofstream(folder_ / "result.json") << "{";
+  EXPECT_THROW(run_page(folder_), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace camber::report
