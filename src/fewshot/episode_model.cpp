@@ -37,17 +37,18 @@ EpisodeModelImpl::EpisodeModelImpl(EpisodeModelOptions model_options, std::vecto
     : options(std::move(model_options)) {
   options.validate();
   const random::Stream stream(seed, "fewshot.model");
-  const auto part = [&](const char* name) {
-    torch::manual_seed(stream.at(name).key());
-    return name;
-  };
-  encoder = register_module(part("encoder"), Encoder(shape, options.encoder));
-  head = register_module(part("head"), PrototypeHead(options.head));
+  // A statement of its own before each part: the order in which arguments are evaluated is not fixed.
+  const auto start = [&](const char* name) { torch::manual_seed(stream.at(name).key()); };
+  start("encoder");
+  encoder = register_module("encoder", Encoder(shape, options.encoder));
+  start("head");
+  head = register_module("head", PrototypeHead(options.head));
   if (!options.domain_branch) return;
   TORCH_CHECK_VALUE(shape.size() == 3, "[fewshot] domain_branch must be false for examples that are no pictures");
   const std::int64_t width = options.domain_width;
-  domain_encoder = register_module(part("domain_encoder"), StyleDomainEncoder(width));
-  part("domain_classifier");
+  start("domain_encoder");
+  domain_encoder = register_module("domain_encoder", StyleDomainEncoder(width));
+  start("domain_classifier");
   domain_classifier = register_module(
       "domain_classifier", torch::nn::Sequential(torch::nn::Linear(width, width), torch::nn::Functional(torch::relu),
                                                  torch::nn::Linear(width, num_domains)));
@@ -55,11 +56,15 @@ EpisodeModelImpl::EpisodeModelImpl(EpisodeModelOptions model_options, std::vecto
     PurificationOptions purification = options.purification;
     purification.domain_width = width;
     purification.intrinsic_width = encoder->width();
-    sap = register_module(part("sap"), SemanticAnchorPurification(purification));
+    start("sap");
+    sap = register_module("sap", SemanticAnchorPurification(purification));
   }
-  if (options.purifier == Purifier::kGradientReversal)
-    adversary = register_module(part("adversary"), torch::nn::Linear(width, num_classes));
+  if (options.purifier == Purifier::kGradientReversal) {
+    start("adversary");
+    adversary = register_module("adversary", torch::nn::Linear(width, num_classes));
+  }
   if (options.feed_classifier) {
+    start("feed");
     feed = register_module("feed", torch::nn::Linear(torch::nn::LinearOptions(width, encoder->width()).bias(false)));
     torch::nn::init::zeros_(feed->weight);
   }

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
+
+// A figure that is not defined is a bare NaN, as the devkit writes it.
+Json json_of(const std::string& text) {
+  return Json::parse(std::regex_replace(text, std::regex(": NaN"), ": null"));
+}
 
 struct Answer {
   int code = -1;
@@ -79,7 +85,7 @@ TEST_F(TrainProgram, WritesARunFolderThatIsWhole) {
   EXPECT_EQ(environment["seed"], 3);
   EXPECT_EQ(environment["threads"], 1);
   EXPECT_FALSE(environment["data_fingerprint"].get<std::string>().empty());
-  const Json result = Json::parse(content(folder_ / "run/result.json"));
+  const Json result = json_of(content(folder_ / "run/result.json"));
   EXPECT_TRUE(result["clean"]["mean_ap"].is_number());
   EXPECT_TRUE(result["clean"]["tp_errors"].contains("trans_err"));
   std::ifstream lines(folder_ / "run/metrics.jsonl");
@@ -98,7 +104,12 @@ TEST_F(TrainProgram, ResumesToTheSameBytesAfterAStop) {
   ASSERT_EQ(resumed.code, 0) << resumed.errors;
   EXPECT_NE(resumed.errors.find("at step 4"), std::string::npos) << resumed.errors;
   EXPECT_EQ(content(folder_ / "again/checkpoints/last.safetensors"), whole);
-  EXPECT_EQ(content(folder_ / "again/result.json"), content(folder_ / "run/result.json"));
+  const auto figures = [&](const char* run) {
+    Json result = json_of(content(folder_ / run / "result.json"));
+    result["clean"].erase("eval_time");
+    return result;
+  };
+  EXPECT_EQ(figures("again"), figures("run"));
 }
 
 TEST_F(TrainProgram, RefusesWithOneSentence) {
@@ -138,7 +149,7 @@ TEST_F(TrainProgram, EvaluatesUnderFaultsInEveryFormat) {
   for (const char* words : {"clean", "lidar_off", "black:5", "mean resilience", "trust", "pedestrian"})
     EXPECT_NE(text.output.find(words), std::string::npos) << words;
   const Answer json = call(arguments + " --format json");
-  const Json report = Json::parse(json.output);
+  const Json report = json_of(json.output);
   EXPECT_EQ(report["faults"].size(), 2U);
   EXPECT_TRUE(report["trust"]["black:5"]["camera"]["area_under_curve"].is_number());
   const Answer csv = call(arguments + " --format csv");
@@ -148,7 +159,7 @@ TEST_F(TrainProgram, EvaluatesUnderFaultsInEveryFormat) {
 TEST_F(TrainProgram, PredictsResultsThatTheMetricsAccept) {
   const Answer predicted = call("predict --run run --split val --out results.json --picture found.png --format json");
   ASSERT_EQ(predicted.code, 0) << predicted.errors;
-  const std::int64_t boxes = Json::parse(predicted.output)["boxes"];
+  const std::int64_t boxes = json_of(predicted.output)["boxes"];
   EXPECT_GT(boxes, 0);
   EXPECT_EQ(content(folder_ / "found.png").substr(1, 3), "PNG");
   const std::string evaluated = "eval --run run --split val --format json" + world_config();
@@ -156,7 +167,7 @@ TEST_F(TrainProgram, PredictsResultsThatTheMetricsAccept) {
       call("metrics --results results.json --data world --version v1.0-simulated --split val --format json" +
            world_config());
   ASSERT_EQ(metrics.code, 0) << metrics.errors;
-  EXPECT_EQ(Json::parse(call(evaluated).output)["clean"]["mean_ap"], Json::parse(metrics.output)["mean_ap"]);
+  EXPECT_EQ(json_of(call(evaluated).output)["clean"]["mean_ap"], json_of(metrics.output)["mean_ap"]);
   const Json splits = Json::parse(content(folder_ / "world/v1.0-simulated/splits.json"));
   const Answer strip = call("predict --run run --split val --scene " + splits["val"][0].get<std::string>() +
                             " --faults frozen:1 --picture strip.png");
@@ -167,7 +178,7 @@ TEST_F(TrainProgram, PredictsResultsThatTheMetricsAccept) {
 TEST_F(TrainProgram, TimesEveryStage) {
   const Answer bench = call("bench detector --data world --split val --repeats 2 --bias --format json");
   ASSERT_EQ(bench.code, 0) << bench.errors;
-  const Json report = Json::parse(bench.output);
+  const Json report = json_of(bench.output);
   EXPECT_EQ(report["keys"], 1024 + 540);
   EXPECT_EQ(report["frame"].size(), 7U);
   EXPECT_EQ(report["training"].size(), 5U);
