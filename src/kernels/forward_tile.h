@@ -34,13 +34,28 @@ inline float lay_tile_mask(ForwardTask<Numbers>& task, const KeyBlock& block, in
   return max_of(highest);
 }
 
+// Whether the segments of a block have one value in each row of a tile. Segments of value 0 (a router before its first
+// step) then go the way that no segments go, and give the same bits.
+template <class Numbers, int M>
+inline bool segments_agree(const ForwardTask<Numbers>& task, const KeyBlock& block, int row) {
+  if (block.span_count <= 1 || task.problem.segments.value == nullptr) return true;
+  for (int i = 0; i < M && row + i < task.rows; ++i) {
+    const float* values = task.segments_of(row + i);
+    const float first = values[task.plan.spans[block.first_span].segment];
+    for (int k = 1; k < block.span_count; ++k)
+      if (values[task.plan.spans[block.first_span + k].segment] != first) return false;
+  }
+  return true;
+}
+
 // 1. The bias of the tile: the segment's value in rows_bias, and where a panel has window entries or a mask, all of it
 // in its part of the strip. Returns without either where there is none.
 template <class Numbers, int M>
 inline void lay_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
   ForwardScratch<Numbers>& s = task.scratch;
   const int tile = row / kTileRows;
-  const bool segment_values_here = block.span_count == 1 && task.problem.segments.value != nullptr;
+  bias.one_value = segments_agree<Numbers, M>(task, block, row);
+  const bool segment_values_here = bias.one_value && block.span_count > 0 && task.problem.segments.value != nullptr;
   bias.masked = task.masks.mask != nullptr && task.masks.blocked == nullptr && block.length % kPanel == 0;
   bias.windowed = task.window_value != nullptr && s.next_keys[tile] < block.end_key;
   bias.biased = bias.windowed || segment_values_here || bias.masked;
@@ -101,8 +116,7 @@ inline void lay_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row,
 template <class Numbers, int M>
 inline bool direct(const ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
   if ((task.masks.mask != nullptr && !bias.masked) || task.masks.blocked != nullptr) return false;
-  const bool segments_differ = block.span_count > 1 && task.problem.segments.value != nullptr;
-  if (segments_differ || block.length % kPanel != 0) return false;
+  if (!bias.one_value || block.length % kPanel != 0) return false;
   bool every = true;
   for (int i = 0; i < M; ++i) {
     const float reference = task.scratch.reference[row + i], norm = task.scratch.norms[row + i];
@@ -210,7 +224,7 @@ inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, in
   for (int i = 0; i < M && row + i < task.rows; ++i) {
     float* scores = task.scratch.strip + i * kForwardKeys;
     const std::int64_t query_row = task.first_query + row + i;
-    if (block.span_count > 1 && task.problem.segments.value != nullptr)
+    if (!bias.one_value)
       add_segments(task.segments_of(row + i), task.without_bias, task.plan, block, scores);
     if (task.masks.mask != nullptr && !bias.masked)
       add_mask(task.masks.mask + query_row * task.masks.mask_row, task.plan, block, scores);

@@ -14,7 +14,8 @@ struct BlockBias {
   bool windowed;                   // some row has window entries; else first_entry is not set
   bool masked;                     // the strip holds the float mask too, in all panels
   unsigned touched;                // panels whose part of the strip holds segment value + window values
-  float shift[kTileRows];          // the segment's value, where the block lies in one segment, else 0
+  bool one_value;                  // the block's segments have one value in every row, 0 without segments
+  float shift[kTileRows];          // that value, else 0
   float rows[kTileRows * kPanel];  // the same, a panel wide
   float highest;                   // at least every window value, at least 0
   float floor[kTileRows];          // what to_weights needs of the reference
