@@ -15,8 +15,8 @@
 namespace {
 
 using camber::ops::Implementation;
-using camber::testing::AttentionCase;
-using camber::testing::AttentionTestInputs;
+using camber::proof::AttentionCase;
+using camber::proof::AttentionTestInputs;
 
 camber::ops::AttentionOutput attend(const AttentionTestInputs& inputs, Implementation implementation) {
   auto options = inputs.options;
@@ -29,14 +29,14 @@ double forward_flops(const AttentionCase& c) {
 }
 
 void forward(benchmark::State& state, const AttentionCase& c, Implementation implementation) {
-  const auto inputs = camber::testing::make_inputs(c).to(at::kFloat);
+  const auto inputs = camber::proof::make_inputs(c).to(at::kFloat);
   const at::NoGradGuard no_gradient;
   for (auto _ : state) benchmark::DoNotOptimize(attend(inputs, implementation).output);
   state.counters["FLOP/s"] = benchmark::Counter(forward_flops(c), benchmark::Counter::kIsIterationInvariantRate);
 }
 
 void both(benchmark::State& state, const AttentionCase& c, Implementation implementation) {
-  const auto inputs = camber::testing::make_inputs(c).to(at::kFloat).with_gradients();
+  const auto inputs = camber::proof::make_inputs(c).to(at::kFloat).with_gradients();
   std::vector<at::Tensor> leaves;
   for (const auto& [name, leaf] : inputs.differentiable()) leaves.push_back(leaf);
   for (auto _ : state) {
@@ -48,12 +48,12 @@ void both(benchmark::State& state, const AttentionCase& c, Implementation implem
 
 // The float error bound of the tests: (2e-6 + 4 * 2^-24 * max|z|) of the largest value.
 bool agrees(const AttentionCase& c, Implementation implementation) {
-  const auto exact = camber::testing::make_inputs(c);
+  const auto exact = camber::proof::make_inputs(c);
   const at::NoGradGuard no_gradient;
   const auto expected = attend(exact, Implementation::kReference).output;
   const auto got = attend(exact.to(at::kFloat), implementation).output.to(at::kDouble);
-  const double bound = 2e-6 + 4 * 0x1p-24 * camber::testing::largest_score(exact);
-  const auto verdict = camber::testing::close(got, expected, bound);
+  const double bound = 2e-6 + 4 * 0x1p-24 * camber::proof::largest_score(exact);
+  const auto verdict = camber::proof::close(got, expected, bound);
   if (!verdict) std::fprintf(stderr, "%s: %s\n", c.name.c_str(), verdict.message());
   return static_cast<bool>(verdict);
 }
@@ -63,7 +63,7 @@ bool agrees(const AttentionCase& c, Implementation implementation) {
 int main(int argument_count, char** arguments) {
   benchmark::Initialize(&argument_count, arguments);
   if (benchmark::ReportUnrecognizedArguments(argument_count, arguments)) return 2;
-  for (const AttentionCase& c : camber::testing::attention_cases()) {
+  for (const AttentionCase& c : camber::proof::attention_cases()) {
     for (const auto implementation : {Implementation::kAuto, Implementation::kStreamed, Implementation::kReference}) {
       if (!agrees(c, implementation)) return 1;
       const std::string name = std::string("biased_attention/") + name_of(implementation) + "/" + c.name;

@@ -10,10 +10,9 @@
 namespace camber::analysis {
 namespace {
 
-constexpr int kBarWidth = 40;
-
-std::string bar(double share) {
-  return std::string(static_cast<std::size_t>(std::lround(share * kBarWidth)), '#');
+std::string mass_bar(double share) {
+  constexpr int kWidth = 40;
+  return std::string(static_cast<std::size_t>(std::lround(share * kWidth)), '#');
 }
 
 }  // namespace
@@ -26,7 +25,7 @@ std::string to_text(const BoundAnalysis& analysis) {
   text += fmt::format("upper bound must be at least {:.6f}.\n\n", analysis.scale_max);
   text += "      bias      mass\n";
   for (const MassAtBias& row : analysis.mass_at)
-    text += fmt::format("{:10.4f}  {:.6f}  |{:<40}|\n", row.bias, row.mass, bar(row.mass));
+    text += fmt::format("{:10.4f}  {:.6f}  |{:<40}|\n", row.bias, row.mass, mass_bar(row.mass));
   return text;
 }
 

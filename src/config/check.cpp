@@ -18,10 +18,6 @@ std::string label(const Source& source, const std::string& path) {
   return source.kind == Source::Kind::kCommandLine ? "--" + path : path;
 }
 
-std::string child_path(const std::string& path, const std::string& key) {
-  return path.empty() ? key : path + "." + key;
-}
-
 [[noreturn]] void refuse(const Value& value, const std::string& path, const Description& description,
                          const std::string& hint = "") {
   throw std::invalid_argument(fmt::format("[config] {}: {} must be {}, got {}{}", value.source.text(),

@@ -14,10 +14,6 @@ using Kind = Description::Kind;
 
 constexpr std::size_t kCommentColumn = 40;
 
-std::string child_path(const std::string& path, const std::string& key) {
-  return path.empty() ? key : path + "." + key;
-}
-
 bool is_list_of_tables(const Description& field) {
   return field.kind == Kind::kList && field.element[0].kind == Kind::kTable;
 }

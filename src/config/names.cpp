@@ -54,4 +54,8 @@ std::string join_names(const std::vector<std::string>& names, std::string_view l
   return sentence;
 }
 
+std::string child_path(const std::string& path, const std::string& key) {
+  return path.empty() ? key : path + "." + key;
+}
+
 }  // namespace camber::config

@@ -22,10 +22,6 @@ bool uses_cues(RouterMode mode) {
   return mode == RouterMode::kCues || (uses_content(mode) && mode != RouterMode::kContent);
 }
 
-torch::nn::LayerNorm layer_norm(std::int64_t width) {
-  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}));
-}
-
 }  // namespace
 
 void QueryRouterOptions::validate() const {
@@ -56,9 +52,9 @@ void QueryRouterImpl::reset() {
                                                                                  .num_heads = options.num_heads,
                                                                                  .residual_dropout = options.dropout},
                                                        AttentionKind::kCross));
-  norm1 = register_module("norm1", layer_norm(options.width));
+  norm1 = register_module("norm1", torch::nn::LayerNorm(torch::nn::LayerNormOptions({options.width})));
   feedforward = register_module("feedforward", FeedForward(options.width, options.feedforward_width, options.dropout));
-  norm2 = register_module("norm2", layer_norm(options.width));
+  norm2 = register_module("norm2", torch::nn::LayerNorm(torch::nn::LayerNormOptions({options.width})));
   content = register_module("content", torch::nn::Linear(options.width, options.num_sensors));
   const torch::NoGradGuard guard;
   content->weight.zero_();

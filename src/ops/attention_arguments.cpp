@@ -285,4 +285,8 @@ at::Tensor dropout_factors(const AttentionArguments& a, std::int64_t b, std::int
   return factors.to(a.q.device(), a.compute_type());
 }
 
+at::Tensor with_unit_stride(const at::Tensor& tensor) {
+  return tensor.size(-1) <= 1 || tensor.stride(-1) == 1 ? tensor : tensor.contiguous();
+}
+
 }  // namespace camber::ops

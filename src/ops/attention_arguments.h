@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -95,5 +96,10 @@ std::array<at::Tensor, kGradients> fused_backward(const AttentionArguments& argu
 void row_statistics(const AttentionArguments& arguments, const at::Tensor& z, const at::Tensor& z0,
                     const at::Tensor& bias, const at::Tensor& logsumexp, const at::Tensor& statistics,
                     const at::Tensor& segment_mass);
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// The tensor itself where its last dimension lies densely, else a copy that does: what the kernels can read.
+at::Tensor with_unit_stride(const at::Tensor& tensor);
 
 }  // namespace camber::ops

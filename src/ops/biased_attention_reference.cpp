@@ -13,8 +13,6 @@
 namespace camber::ops {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 StructuredBias bias_of(const AttentionArguments& a) {
   StructuredBias bias;
   const auto type = a.compute_type();

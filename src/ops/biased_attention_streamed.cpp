@@ -14,7 +14,6 @@
 namespace camber::ops {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kChunkBytes = std::int64_t{24} << 20;
 
 std::vector<std::int64_t> to_vector(const at::Tensor& offsets) {

@@ -12,8 +12,8 @@
 
 #include "kernels/sparse.h"
 #include "ops/attention_arguments.h"
+#include "ops/kernel_views.h"
 #include "ops/sparse_attention_loops.h"
-#include "ops/torch_threads.h"
 
 namespace camber::ops {
 namespace {
@@ -57,10 +57,6 @@ void check(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const 
 
 using Gradients = std::array<at::Tensor, 4>;  // of q, k, v and value; undefined: not asked for
 
-at::Tensor with_unit_stride(const at::Tensor& t) {
-  return t.size(-1) <= 1 || t.stride(-1) == 1 ? t : t.contiguous();
-}
-
 // The inputs as both implementations read them.
 struct Inputs {
   at::Tensor q, k, v, row_offsets, key_index, bias;  // bias may be undefined
@@ -85,14 +81,8 @@ at::Tensor empty_logsumexp(const at::Tensor& q) {
 
 // --- float: the kernels ---
 
-kernels::Strides strides_of(const at::Tensor& t) {
-  return {t.stride(0), t.stride(1), t.stride(2)};
-}
-kernels::ConstRows const_rows(const at::Tensor& t) {
-  return {t.const_data_ptr(), strides_of(t)};
-}
 kernels::GradientRows gradient_rows(const at::Tensor& t) {
-  return t.defined() ? kernels::GradientRows{t.data_ptr<float>(), strides_of(t)} : kernels::GradientRows{};
+  return t.defined() ? kernels::GradientRows{t.data_ptr<float>(), kernel_strides(t)} : kernels::GradientRows{};
 }
 
 kernels::SparseProblem kernel_problem(const Inputs& in) {
@@ -103,9 +93,9 @@ kernels::SparseProblem kernel_problem(const Inputs& in) {
                                  .key_width = in.q.size(3),
                                  .value_width = in.v.size(3),
                                  .softmax_scale = static_cast<float>(in.scale),
-                                 .q = const_rows(in.q),
-                                 .k = const_rows(in.k),
-                                 .v = const_rows(in.v),
+                                 .q = kernel_rows(in.q),
+                                 .k = kernel_rows(in.k),
+                                 .v = kernel_rows(in.v),
                                  .lists = {},
                                  .parallel = torch_threads()};
   problem.lists = {.row_offsets = in.row_offsets.const_data_ptr<std::int64_t>(),
@@ -119,7 +109,7 @@ kernels::SparseProblem kernel_problem(const Inputs& in) {
 void forward_float(const Inputs& in, const at::Tensor& output, const at::Tensor& logsumexp) {
   kernels::sparse_forward(kernel_problem(in),
                           {.output = output.data_ptr<float>(),
-                           .output_strides = strides_of(output),
+                           .output_strides = kernel_strides(output),
                            .logsumexp = logsumexp.data_ptr<float>()},
                           kernels::chosen_isa());
 }
@@ -127,9 +117,9 @@ void forward_float(const Inputs& in, const at::Tensor& output, const at::Tensor&
 void backward_float(const Inputs& in, const at::Tensor& grad, const at::Tensor& output, const at::Tensor& logsumexp,
                     const Gradients& wanted) {
   kernels::sparse_backward(kernel_problem(in),
-                           {.output = const_rows(output),
+                           {.output = kernel_rows(output),
                             .logsumexp = logsumexp.const_data_ptr<float>(),
-                            .grad_output = const_rows(grad),
+                            .grad_output = kernel_rows(grad),
                             .grad_logsumexp = nullptr},
                            {.q = gradient_rows(wanted[0]),
                             .k = gradient_rows(wanted[1]),

@@ -12,24 +12,24 @@ constexpr double kDegree = LidarOptions::kDegree;
 
 // Where the six cameras of the nuScenes car sit, and how long before the LiDAR's sweep each is read: the LiDAR turns
 // past them one after the other.
-struct Mount {
+struct CameraMount {
   const char* name;
   double x, y, z, yaw, delay;
 };
-constexpr Mount kMounts[] = {
+constexpr CameraMount kMounts[] = {
     {"CAM_FRONT", 1.70, 0.016, 1.51, 0, 35.5},       {"CAM_FRONT_RIGHT", 1.55, -0.493, 1.50, -55, 27.6},
     {"CAM_FRONT_LEFT", 1.52, 0.495, 1.51, 55, 43.1}, {"CAM_BACK", 0.03, 0.003, 1.57, 180, 10.4},
     {"CAM_BACK_LEFT", 1.04, 0.484, 1.57, 110, 0.5},  {"CAM_BACK_RIGHT", 1.02, -0.481, 1.56, -110, 20.1},
 };
 
-bool is_back(const Mount& mount) {
+bool is_back(const CameraMount& mount) {
   return std::string_view(mount.name) == "CAM_BACK";
 }
 
 std::vector<CameraOptions> cameras_of(double field_of_view, double back_field_of_view, std::int64_t width,
                                       std::int64_t height, double horizon) {
   std::vector<CameraOptions> cameras;
-  for (const Mount& mount : kMounts)
+  for (const CameraMount& mount : kMounts)
     cameras.push_back({.name = mount.name,
                        .x = mount.x,
                        .y = mount.y,

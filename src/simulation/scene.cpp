@@ -19,21 +19,21 @@ constexpr double kCheckInterval = 0.25;
 constexpr int kPlacementTries = 40;
 constexpr int kMaxActors = 400;
 
-struct Rectangle {
+struct Footprint {
   double x, y, yaw, half_length, half_width;
 };
 
-Rectangle rectangle_of(const Pose& pose, double length, double width, double clearance) {
+Footprint footprint_of(const Pose& pose, double length, double width, double clearance) {
   return {pose.x, pose.y, pose.yaw, length / 2 + clearance / 2, width / 2 + clearance / 2};
 }
 
 // Half the extent of a rectangle along a direction.
-double extent(const Rectangle& r, double dx, double dy) {
+double extent(const Footprint& r, double dx, double dy) {
   const double c = std::cos(r.yaw), s = std::sin(r.yaw);
   return r.half_length * std::abs(c * dx + s * dy) + r.half_width * std::abs(c * dy - s * dx);
 }
 
-bool overlap(const Rectangle& a, const Rectangle& b) {
+bool overlap(const Footprint& a, const Footprint& b) {
   const double dx = b.x - a.x, dy = b.y - a.y;
   const double reach = std::hypot(a.half_length, a.half_width) + std::hypot(b.half_length, b.half_width);
   if (dx * dx + dy * dy > reach * reach) return false;
@@ -45,19 +45,19 @@ bool overlap(const Rectangle& a, const Rectangle& b) {
 }
 
 // The car itself: its frame begins below the rear axle.
-Rectangle car_at(const Path& ego, double time) {
+Footprint car_at(const Path& ego, double time) {
   Pose pose = ego.at(time);
   pose.x += 1.4 * std::cos(pose.yaw);
   pose.y += 1.4 * std::sin(pose.yaw);
-  return rectangle_of(pose, 4.1, 1.75, kCarClearance);
+  return footprint_of(pose, 4.1, 1.75, kCarClearance);
 }
 
 bool collides(const Scene& scene, const Actor& actor) {
   for (double time = 0; time <= scene.duration; time += kCheckInterval) {
-    const Rectangle mine = rectangle_of(actor.path.at(time), actor.length, actor.width, kClearance);
+    const Footprint mine = footprint_of(actor.path.at(time), actor.length, actor.width, kClearance);
     if (overlap(mine, car_at(scene.ego, time))) return true;
     for (const Actor& other : scene.actors)
-      if (overlap(mine, rectangle_of(other.path.at(time), other.length, other.width, kClearance))) return true;
+      if (overlap(mine, footprint_of(other.path.at(time), other.length, other.width, kClearance))) return true;
   }
   return false;
 }

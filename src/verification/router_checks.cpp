@@ -6,7 +6,7 @@
 namespace camber::verification {
 namespace {
 
-constexpr std::int64_t kQueries = 10, kWidth = 16;
+constexpr std::int64_t kRouterQueries = 10, kRouterWidth = 16;
 
 struct Setting {
   nn::SensorScene scene{
@@ -17,33 +17,33 @@ struct Setting {
                                     .columns = 8,
                                     .rows = 4,
                                     .lidar_to_image = {40, 40, 0, 0, 0, 20, -40, 0, 0, 1, 0, 0, 0, 0, 0, 1}}}}};
-  nn::QueryPlacement placement = nn::place_queries(torch::rand({1, kQueries, 3}, torch::kDouble) * 6 - 3, scene);
+  nn::QueryPlacement placement = nn::place_queries(torch::rand({1, kRouterQueries, 3}, torch::kDouble) * 6 - 3, scene);
   nn::TransformerDecoder decoder{
-      nn::TransformerDecoderOptions{.num_layers = 2, .width = kWidth, .num_heads = 4, .feedforward_width = 32}};
+      nn::TransformerDecoderOptions{.num_layers = 2, .width = kRouterWidth, .num_heads = 4, .feedforward_width = 32}};
   nn::DecoderInputs inputs{};
 
   explicit Setting(std::int64_t keys) {
-    inputs.target = torch::zeros({1, kQueries, kWidth});
-    inputs.query_position = torch::randn({1, kQueries, kWidth});
-    inputs.memory = torch::randn({1, keys, kWidth});
-    inputs.memory_position = torch::randn({1, keys, kWidth});
+    inputs.target = torch::zeros({1, kRouterQueries, kRouterWidth});
+    inputs.query_position = torch::randn({1, kRouterQueries, kRouterWidth});
+    inputs.memory = torch::randn({1, keys, kRouterWidth});
+    inputs.memory_position = torch::randn({1, keys, kRouterWidth});
     decoder->eval();
   }
 };
 
 // The memory has as many keys as there are queries: a rule that compares lengths would bias self-attention too.
 Seen cross_attention_only() {
-  Setting s(kQueries);
+  Setting s(kRouterQueries);
   const auto plain = s.decoder->forward(s.inputs).states;
-  const auto ones = torch::arange(kQueries + 1, torch::kLong);
-  const ops::StructuredBias lean{
-      .windows = ops::Windows{ones, torch::arange(kQueries, torch::kInt), torch::full({1, kQueries}, 60.0F)}};
+  const auto ones = torch::arange(kRouterQueries + 1, torch::kLong);
+  const ops::StructuredBias lean{.windows = ops::Windows{ones, torch::arange(kRouterQueries, torch::kInt),
+                                                         torch::full({1, kRouterQueries}, 60.0F)}};
   s.inputs.bias = [&](std::int64_t, const torch::Tensor&) { return lean; };
   s.inputs.statistics = true;
   const auto leaned = s.decoder->forward(s.inputs);
   bool refused = false;
   try {
-    nn::MultiheadAttention self(nn::MultiheadAttentionOptions{.width = kWidth}, nn::AttentionKind::kSelf);
+    nn::MultiheadAttention self(nn::MultiheadAttentionOptions{.width = kRouterWidth}, nn::AttentionKind::kSelf);
     self->forward({s.inputs.target, s.inputs.target, s.inputs.target}, {.bias = lean});
   } catch (const std::exception&) {
     refused = true;
@@ -58,7 +58,7 @@ Seen untrained_router(bool want_gradient) {
   Setting s(64 + 32);
   const auto plain = s.decoder->forward(s.inputs).states;
   nn::QueryRouter router(nn::QueryRouterOptions{
-      .width = kWidth, .num_heads = 2, .feedforward_width = 32, .bev_window = 3, .camera_window = 3});
+      .width = kRouterWidth, .num_heads = 2, .feedforward_width = 32, .bev_window = 3, .camera_window = 3});
   router->eval();
   nn::AttentionBias bias(nn::AttentionBiasOptions{.segments = true, .bev_window = 3, .camera_window = 3});
   const auto trust = router->forward({.query_position = s.inputs.query_position,

@@ -12,7 +12,7 @@
 namespace camber::analysis {
 namespace {
 
-constexpr double kLastDigit = 0.5e-6;
+constexpr double kLastPrintedDigit = 0.5e-6;
 
 TEST(Response, IsTheGoldenTable) {
   const double golden[][3] = {{0, .500000, .250000}, {1, .731059, .196612}, {2, .880797, .104994},
@@ -21,8 +21,8 @@ TEST(Response, IsTheGoldenTable) {
   ASSERT_EQ(analysis.curve.size(), 6U);
   for (std::size_t i = 0; i < 6; ++i) {
     EXPECT_EQ(analysis.curve[i].difference, golden[i][0]);
-    EXPECT_NEAR(analysis.curve[i].weight, golden[i][1], kLastDigit);
-    EXPECT_NEAR(analysis.curve[i].gradient, golden[i][2], kLastDigit);
+    EXPECT_NEAR(analysis.curve[i].weight, golden[i][1], kLastPrintedDigit);
+    EXPECT_NEAR(analysis.curve[i].gradient, golden[i][2], kLastPrintedDigit);
   }
 }
 
@@ -73,8 +73,9 @@ TEST(Attention, IsTheGoldenTable) {
   for (std::size_t i = 0; i < 5; ++i) {
     const AttentionAtScale& row = analysis.scales[i];
     EXPECT_EQ(row.scale, golden[i].scale);
-    for (std::size_t key = 0; key < 4; ++key) EXPECT_NEAR(row.attention[key], golden[i].attention[key], kLastDigit);
-    EXPECT_NEAR(row.entropy, golden[i].entropy, kLastDigit);
+    for (std::size_t key = 0; key < 4; ++key)
+      EXPECT_NEAR(row.attention[key], golden[i].attention[key], kLastPrintedDigit);
+    EXPECT_NEAR(row.entropy, golden[i].entropy, kLastPrintedDigit);
     EXPECT_STREQ(name(row.verdict), golden[i].verdict);
     EXPECT_EQ(row.max_attention, *std::max_element(row.attention.begin(), row.attention.end()));
   }
@@ -84,7 +85,7 @@ TEST(Attention, OfCameraAgainstLidarIsClipped) {
   const SoftmaxAnalysis analysis =
       analyze_softmax({.scores = {2.0, 2.5}, .weights = {.8, 0}, .scales = {0, 1, 2, 5, 10, 20}, .clip = 10});
   const double golden[] = {.377541, .574443, .750260, .970688, .999447, .999925};
-  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(analysis.scales[i].attention[0], golden[i], kLastDigit);
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(analysis.scales[i].attention[0], golden[i], kLastPrintedDigit);
   EXPECT_EQ(analysis.scales[5].bias[0], 10);
 }
 

@@ -9,7 +9,7 @@
 namespace camber::kernels::test {
 namespace {
 
-constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+constexpr double kNoScore = -std::numeric_limits<double>::infinity();
 
 // One row's scores, with and without the finite bias, and what decides them.
 struct Row {
@@ -60,9 +60,9 @@ struct Loops {
       if (p.mask.data != nullptr) score += p.mask.data[at(p.mask.strides, b, h, i) + k];
       if (r.window_entry[k] >= 0) bias += p.windows.value[window_base(h) + r.window_entry[k]];
       if (p.segments.value != nullptr) bias += p.segments.value[segment_row(b, h, i) + r.segment[k]];
-      if (removed(b, h, i, j, r.segment[k])) score = kMinusInfinity;
+      if (removed(b, h, i, j, r.segment[k])) score = kNoScore;
       r.z[k] = score + bias;
-      r.plain[k] = bias == kMinusInfinity ? kMinusInfinity : score;
+      r.plain[k] = bias == kNoScore ? kNoScore : score;
       if (p.dropout.probability > 0) {
         const std::uint32_t word =
             random::attention_dropout_word(p.dropout.seed, static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(h),
@@ -74,9 +74,9 @@ struct Loops {
   }
 
   static double log_sum_exp(const std::vector<double>& z) {
-    double largest = kMinusInfinity, sum = 0;
+    double largest = kNoScore, sum = 0;
     for (const double x : z) largest = std::max(largest, x);
-    if (largest == kMinusInfinity) return kMinusInfinity;
+    if (largest == kNoScore) return kNoScore;
     for (const double x : z) sum += std::exp(x - largest);
     return largest + std::log(sum);
   }
@@ -84,7 +84,7 @@ struct Loops {
   // Weights; zeros where no key is left.
   static std::vector<double> softmax(const std::vector<double>& z, double lse) {
     std::vector<double> w(z.size(), 0.0);
-    for (std::size_t j = 0; j < z.size() && lse != kMinusInfinity; ++j) w[j] = std::exp(z[j] - lse);
+    for (std::size_t j = 0; j < z.size() && lse != kNoScore; ++j) w[j] = std::exp(z[j] - lse);
     return w;
   }
 
@@ -92,8 +92,8 @@ struct Loops {
     const double plain_lse = log_sum_exp(r.plain);
     const std::vector<double> plain = softmax(r.plain, plain_lse);
     for (std::size_t j = 0; j < w.size(); ++j) {
-      result.keys_left[index] += r.z[j] > kMinusInfinity;
-      if (r.z[j] > kMinusInfinity) result.largest_score = std::max(result.largest_score, std::abs(r.z[j]));
+      result.keys_left[index] += r.z[j] > kNoScore;
+      if (r.z[j] > kNoScore) result.largest_score = std::max(result.largest_score, std::abs(r.z[j]));
       if (w[j] > 0) result.entropy[index] -= w[j] * (r.z[j] - lse);
       result.largest_weight[index] = std::max(result.largest_weight[index], w[j]);
       result.sum_of_squares[index] += w[j] * w[j];

@@ -4,7 +4,7 @@
 namespace camber::kernels::test {
 namespace {
 
-void check(const Case& c) {
+void check_backward(const Case& c) {
   const CaseData data(c);
   const Reference expected = reference(data);
   for (const Isa isa : supported_isas()) {
@@ -21,11 +21,11 @@ void check(const Case& c) {
 }
 
 TEST(Backward, AgreesWithTheDefinitionOverSizes) {
-  for (const Case& c : forward_cases()) check(c);
+  for (const Case& c : forward_cases()) check_backward(c);
 }
 
 TEST(Backward, AgreesWithTheDefinitionOverFeatures) {
-  for (const Case& c : feature_cases()) check(c);
+  for (const Case& c : feature_cases()) check_backward(c);
 }
 
 }  // namespace

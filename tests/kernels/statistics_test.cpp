@@ -4,7 +4,7 @@
 namespace camber::kernels::test {
 namespace {
 
-void check(const Case& c) {
+void check_statistics(const Case& c) {
   const CaseData data(c);
   const Reference expected = reference(data);
   for (const Isa isa : supported_isas()) {
@@ -26,11 +26,11 @@ void check(const Case& c) {
 }
 
 TEST(Statistics, AgreeWithTheDefinitionOverSizes) {
-  for (const Case& c : forward_cases()) check(c);
+  for (const Case& c : forward_cases()) check_statistics(c);
 }
 
 TEST(Statistics, AgreeWithTheDefinitionOverFeatures) {
-  for (const Case& c : feature_cases()) check(c);
+  for (const Case& c : feature_cases()) check_statistics(c);
 }
 
 TEST(Statistics, LeaveTheOutputAsItIs) {

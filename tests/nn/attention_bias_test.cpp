@@ -11,9 +11,9 @@
 namespace camber::nn {
 namespace {
 
-using camber::testing::close;
-using camber::testing::error_of;
-using camber::testing::gradients_match;
+using camber::proof::close;
+using camber::proof::error_of;
+using camber::proof::gradients_match;
 
 // A pinhole that looks along +y (or, turned, along -y): every point before it projects.
 geometry::Camera camera(bool behind, std::int64_t columns = 10, std::int64_t rows = 6) {

@@ -9,9 +9,9 @@
 namespace camber::nn {
 namespace {
 
-using camber::testing::close;
-using camber::testing::error_of;
-using camber::testing::same_bits;
+using camber::proof::close;
+using camber::proof::error_of;
+using camber::proof::same_bits;
 
 std::int64_t parameters_of(const torch::nn::Module& module) {
   std::int64_t count = 0;

@@ -11,9 +11,7 @@
 namespace camber::ops {
 namespace {
 
-using namespace camber::testing;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using namespace camber::proof;
 
 AttentionTestInputs good() {
   return make_inputs({.name = "good",

@@ -15,9 +15,7 @@
 namespace camber::ops {
 namespace {
 
-using namespace camber::testing;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using namespace camber::proof;
 
 AttentionOutput attend(const AttentionTestInputs& in, Implementation implementation, bool statistics = false) {
   auto options = in.options;

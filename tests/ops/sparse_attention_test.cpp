@@ -16,7 +16,7 @@
 namespace camber::ops {
 namespace {
 
-using namespace camber::testing;
+using namespace camber::proof;
 
 AttentionCase lists(bool per_head) {
   return {.name = "lists",

@@ -11,7 +11,7 @@
 namespace camber::ops {
 namespace {
 
-using namespace camber::testing;
+using namespace camber::proof;
 
 TEST(StructuredBias, MaterializeEqualsTheObviousLoop) {
   const auto in = make_inputs({.name = "materialize",

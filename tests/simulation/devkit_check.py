@@ -104,17 +104,20 @@ def main(root, version, only_open):
             picture = np.asarray(Image.open(path).convert("RGB"), dtype=np.float32)
             if night[sample["scene_token"]]:
                 continue
-            for box in boxes:
-                corners = view_points(box.corners(), intrinsic, normalize=True)
-                left, top, right, bottom = rectangle(corners)
+            drawn = [rectangle(view_points(b.corners(), intrinsic, normalize=True)) for b in boxes]
+            for index, box in enumerate(boxes):
+                left, top, right, bottom = drawn[index]
+                width = right - left
                 annotation = nusc.get("sample_annotation", box.token)
                 whole = left > 0 and top > 0 and right < picture.shape[1] and bottom < picture.shape[0]
                 hidden = annotation["visibility_token"] != "4" or annotation["instance_token"] in camouflaged
-                if not whole or hidden or (box.corners()[2] < 1).any() or right - left < 8:
+                if not whole or hidden or (box.corners()[2] < 1).any() or width < 8:
                     continue
                 here = contrast(picture, left, top, right, bottom)
-                moved = [contrast(picture, left + d, top, right + d, bottom) for d in
-                         (-1.5 * (right - left), 1.5 * (right - left))]
+                # Two widths to a side, where no other object stands: it would differ from its surroundings too.
+                moved = [contrast(picture, left + d, top, right + d, bottom) for d in (-2 * width, 2 * width)
+                         if not any(a < right + d + width / 2 + 2 and c > left + d - width / 2 - 2 and b < bottom and e > top
+                                    for i, (a, b, c, e) in enumerate(drawn) if i != index)]
                 moved = [m for m in moved if m is not None]
                 if here is None or not moved:
                     continue

@@ -12,10 +12,10 @@
 namespace camber::simulation {
 namespace {
 
-constexpr double kLead = 0.1, kTime = 1.1;
+constexpr double kSensorLead = 0.1, kTime = 1.1;
 
 Scene scene_of(int index, bool night = false) {
-  return make_scene({}, kLead, night, random::Stream(5, "sensors").at(static_cast<std::uint64_t>(index)));
+  return make_scene({}, kSensorLead, night, random::Stream(5, "sensors").at(static_cast<std::uint64_t>(index)));
 }
 
 geometry::RigidTransform lidar_to_world(const Scene& scene, const LidarOptions& lidar) {

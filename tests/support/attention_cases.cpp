@@ -5,10 +5,8 @@
 
 #include "camber/random/stream.h"
 
-namespace camber::testing {
+namespace camber::proof {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 at::Tensor normal(random::Stream stream, at::IntArrayRef shape, double deviation) {
   auto tensor = at::empty(shape, at::kDouble);
@@ -130,7 +128,9 @@ AttentionTestInputs AttentionTestInputs::to(at::ScalarType type) const {
 
 AttentionTestInputs AttentionTestInputs::with_gradients() const {
   AttentionTestInputs result = *this;
-  const auto leaf = [](const at::Tensor& tensor) { return tensor.detach().clone(at::MemoryFormat::Contiguous).requires_grad_(true); };
+  const auto leaf = [](const at::Tensor& tensor) {
+    return tensor.detach().clone(at::MemoryFormat::Contiguous).requires_grad_(true);
+  };
   for (at::Tensor* tensor : {&result.q, &result.k, &result.v}) *tensor = leaf(*tensor);
   if (result.bias.windows) result.bias.windows->value = leaf(result.bias.windows->value);
   if (result.bias.segments && result.bias.segments->value) {
@@ -263,4 +263,4 @@ std::vector<AttentionCase> attention_cases() {
   };
 }
 
-}  // namespace camber::testing
+}  // namespace camber::proof

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -8,7 +9,9 @@
 #include "camber/ops/biased_attention.h"
 
 /// One table of cases for the tests, the gradient checks and the benchmarks of biased_attention.
-namespace camber::testing {
+namespace camber::proof {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct AttentionCase {
   std::string name{};
@@ -48,4 +51,4 @@ AttentionTestInputs make_inputs(const AttentionCase& attention_case);
 /// The largest finite |z| of a case, which the float error bound depends on.
 double largest_score(const AttentionTestInputs& inputs);
 
-}  // namespace camber::testing
+}  // namespace camber::proof

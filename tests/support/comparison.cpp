@@ -5,7 +5,7 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
 
-namespace camber::testing {
+namespace camber::proof {
 namespace {
 
 // Every element of a small leaf; of a large one as many, evenly spread.
@@ -99,4 +99,4 @@ std::string error_of(const std::function<void()>& action) {
   return "(no error)";
 }
 
-}  // namespace camber::testing
+}  // namespace camber::proof

@@ -7,7 +7,7 @@
 
 #include <ATen/ATen.h>
 
-namespace camber::testing {
+namespace camber::proof {
 
 /// Whether |actual - expected| <= tolerance * max(1, largest |expected|) everywhere; -inf must meet -inf. The failure
 /// names the worst element, its index and the share that fails.
@@ -25,4 +25,4 @@ namespace camber::testing {
 /// The first line of what an action throws, or "(no error)".
 std::string error_of(const std::function<void()>& action);
 
-}  // namespace camber::testing
+}  // namespace camber::proof

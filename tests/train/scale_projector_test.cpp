@@ -16,8 +16,8 @@ namespace {
 using nn::BoundedScale;
 using nn::BoundedScaleOptions;
 
-struct ModelImpl : torch::nn::Module {
-  ModelImpl() {
+struct ScaledModelImpl : torch::nn::Module {
+  ScaledModelImpl() {
     linear = register_module("linear", torch::nn::Linear(2, 2));
     first = register_module("first", BoundedScale());
     inner = register_module("inner", std::make_shared<torch::nn::Module>("inner"));
@@ -31,7 +31,7 @@ struct ModelImpl : torch::nn::Module {
   BoundedScale second{nullptr};
   std::shared_ptr<torch::nn::Module> inner;
 };
-TORCH_MODULE(Model);
+TORCH_MODULE(ScaledModel);
 
 std::vector<double> values(const torch::Tensor& tensor) {
   const torch::Tensor flat = tensor.detach().to(torch::kDouble).reshape({-1}).contiguous();
@@ -49,7 +49,7 @@ class CollectWarnings : public c10::WarningHandler {
 };
 
 TEST(ScaleProjector, FindsEveryScaleOnce) {
-  Model model;
+  ScaledModel model;
   const ScaleProjector projector(*model);
   std::vector<std::string> names;
   for (const NamedScale& entry : projector.scales()) {
@@ -138,7 +138,7 @@ TEST(ScaleProjector, MomentumThatPointsInwardIsKept) {
 }
 
 TEST(ScaleProjector, StateThatDoesNotExistYetIsNormal) {
-  Model model;
+  ScaledModel model;
   ScaleProjector projector(*model);
   torch::optim::SGD without_momentum(model->parameters(), torch::optim::SGDOptions(0.1));
   set_gradient(model->first, {-100});
@@ -150,7 +150,7 @@ TEST(ScaleProjector, StateThatDoesNotExistYetIsNormal) {
 }
 
 TEST(ScaleProjector, UnknownOptimiserIsAnErrorBeforeItMovesAnything) {
-  Model model;
+  ScaledModel model;
   ScaleProjector projector(*model);
   torch::optim::RMSprop optimizer(model->parameters(), torch::optim::RMSpropOptions(0.1));
   set_gradient(model->first, {-1});
@@ -165,7 +165,7 @@ TEST(ScaleProjector, UnknownOptimiserIsAnErrorBeforeItMovesAnything) {
 }
 
 TEST(ScaleProjector, TouchesOnlyTheScalesOfItsOptimiser) {
-  Model model;
+  ScaledModel model;
   ScaleProjector projector(*model);
   torch::optim::SGD optimizer(model->first->parameters(), torch::optim::SGDOptions(0.1));
   set_gradient(model->first, {-100});
@@ -177,7 +177,7 @@ TEST(ScaleProjector, TouchesOnlyTheScalesOfItsOptimiser) {
 TEST(ScaleProjector, DecayOnAScaleIsToldOnce) {
   CollectWarnings collected;
   const c10::WarningUtils::WarningHandlerGuard guard(&collected);
-  Model model;
+  ScaledModel model;
   ScaleProjector projector(*model);
   torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(1e-3));
   set_gradient(model->first, {0});
@@ -206,7 +206,7 @@ TEST(ScaleProjector, RunsClosuresSchedulesAndPenalties) {
   EXPECT_FALSE(projector.apply_schedule(0, 9));
   EXPECT_TRUE(projector.apply_schedule(0, 10));
   EXPECT_EQ(scale->value().item<float>(), 2.0F);
-  Model without_pull;
+  ScaledModel without_pull;
   EXPECT_FALSE(ScaleProjector(*without_pull).penalty().defined());
 }
 

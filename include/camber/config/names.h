@@ -18,4 +18,7 @@ std::string nearest_name(std::string_view given, const std::vector<std::string>&
 /// "a, b or c", for sentences that say what is allowed.
 std::string join_names(const std::vector<std::string>& names, std::string_view last_separator = " or ");
 
+/// The name of a part inside its whole, as in `world.frames`; the key alone at the top.
+std::string child_path(const std::string& path, const std::string& key);
+
 }  // namespace camber::config
