@@ -6,8 +6,7 @@
 
 #include "kernels/attention.h"
 #include "ops/attention_arguments.h"
-#include "ops/kernel_rows.h"
-#include "ops/torch_threads.h"
+#include "ops/kernel_views.h"
 
 // The bridge from tensors to the kernels on raw pointers. Keys, values and masks are read in place; only what the
 // kernels cannot read (a last stride other than 1, a bias in half precision) is copied first.
@@ -79,9 +78,9 @@ Prepared prepare(const AttentionArguments& a, at::ScalarType type) {
   problem.value_width = a.v.size(3);
   problem.softmax_scale = static_cast<float>(a.scale());
   problem.type = type == at::kBFloat16 ? kernels::ElementType::bfloat16 : kernels::ElementType::float32;
-  problem.q = rows_of(prepared.keep(with_unit_stride(a.q.to(type))));
-  problem.k = rows_of(prepared.keep(with_unit_stride(a.k.to(type))));
-  problem.v = rows_of(prepared.keep(with_unit_stride(a.v.to(type))));
+  problem.q = kernel_rows(prepared.keep(with_unit_stride(a.q.to(type))));
+  problem.k = kernel_rows(prepared.keep(with_unit_stride(a.k.to(type))));
+  problem.v = kernel_rows(prepared.keep(with_unit_stride(a.v.to(type))));
   add_bias(a, prepared);
   add_masks(a, prepared);
   problem.dropout = {.probability = a.dropout, .seed = static_cast<std::uint64_t>(a.seed)};
@@ -108,7 +107,7 @@ ForwardResult fused_forward(const AttentionArguments& a) {
   const auto prepared = prepare(a, a.q.scalar_type());
   const ForwardResult result = empty_results(a);
   kernels::ForwardResult out{.output = result.output.data_ptr(),
-                             .output_strides = strides_of(result.output),
+                             .output_strides = kernel_strides(result.output),
                              .logsumexp = result.logsumexp.data_ptr<float>(),
                              .statistics = {}};
   at::Tensor keys_left;
@@ -136,9 +135,9 @@ std::array<at::Tensor, kGradients> fused_backward(const AttentionArguments& a, c
   const auto incoming = prepared.keep(with_unit_stride(grad_output.to(at::kFloat)));
   const auto lse = prepared.keep(logsumexp.contiguous());
   const kernels::BackwardInput input{
-      .output = rows_of(saved),
+      .output = kernel_rows(saved),
       .logsumexp = lse.const_data_ptr<float>(),
-      .grad_output = rows_of(incoming),
+      .grad_output = kernel_rows(incoming),
       .grad_logsumexp = grad_logsumexp.defined()
                             ? prepared.keep(grad_logsumexp.to(at::kFloat).contiguous()).const_data_ptr<float>()
                             : nullptr};
@@ -147,7 +146,7 @@ std::array<at::Tensor, kGradients> fused_backward(const AttentionArguments& a, c
   for (std::size_t i = 0; i < kGradients; ++i)
     if (needs[i]) gradients[i] = at::empty(inputs[i].sizes(), inputs[i].options().dtype(at::kFloat));
   const auto target = [&](Gradient which) {
-    return needs[which] ? kernels::GradientRows{gradients[which].data_ptr<float>(), strides_of(gradients[which])}
+    return needs[which] ? kernels::GradientRows{gradients[which].data_ptr<float>(), kernel_strides(gradients[which])}
                         : kernels::GradientRows{};
   };
   const auto pointer = [&](Gradient which) { return needs[which] ? gradients[which].data_ptr<float>() : nullptr; };

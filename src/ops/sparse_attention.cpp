@@ -12,9 +12,8 @@
 
 #include "kernels/sparse.h"
 #include "ops/attention_arguments.h"
-#include "ops/kernel_rows.h"
+#include "ops/kernel_views.h"
 #include "ops/sparse_attention_loops.h"
-#include "ops/torch_threads.h"
 
 namespace camber::ops {
 namespace {
@@ -83,7 +82,7 @@ at::Tensor empty_logsumexp(const at::Tensor& q) {
 // --- float: the kernels ---
 
 kernels::GradientRows gradient_rows(const at::Tensor& t) {
-  return t.defined() ? kernels::GradientRows{t.data_ptr<float>(), strides_of(t)} : kernels::GradientRows{};
+  return t.defined() ? kernels::GradientRows{t.data_ptr<float>(), kernel_strides(t)} : kernels::GradientRows{};
 }
 
 kernels::SparseProblem kernel_problem(const Inputs& in) {
@@ -94,9 +93,9 @@ kernels::SparseProblem kernel_problem(const Inputs& in) {
                                  .key_width = in.q.size(3),
                                  .value_width = in.v.size(3),
                                  .softmax_scale = static_cast<float>(in.scale),
-                                 .q = rows_of(in.q),
-                                 .k = rows_of(in.k),
-                                 .v = rows_of(in.v),
+                                 .q = kernel_rows(in.q),
+                                 .k = kernel_rows(in.k),
+                                 .v = kernel_rows(in.v),
                                  .lists = {},
                                  .parallel = torch_threads()};
   problem.lists = {.row_offsets = in.row_offsets.const_data_ptr<std::int64_t>(),
@@ -110,7 +109,7 @@ kernels::SparseProblem kernel_problem(const Inputs& in) {
 void forward_float(const Inputs& in, const at::Tensor& output, const at::Tensor& logsumexp) {
   kernels::sparse_forward(kernel_problem(in),
                           {.output = output.data_ptr<float>(),
-                           .output_strides = strides_of(output),
+                           .output_strides = kernel_strides(output),
                            .logsumexp = logsumexp.data_ptr<float>()},
                           kernels::chosen_isa());
 }
@@ -118,9 +117,9 @@ void forward_float(const Inputs& in, const at::Tensor& output, const at::Tensor&
 void backward_float(const Inputs& in, const at::Tensor& grad, const at::Tensor& output, const at::Tensor& logsumexp,
                     const Gradients& wanted) {
   kernels::sparse_backward(kernel_problem(in),
-                           {.output = rows_of(output),
+                           {.output = kernel_rows(output),
                             .logsumexp = logsumexp.const_data_ptr<float>(),
-                            .grad_output = rows_of(grad),
+                            .grad_output = kernel_rows(grad),
                             .grad_logsumexp = nullptr},
                            {.q = gradient_rows(wanted[0]),
                             .k = gradient_rows(wanted[1]),

@@ -1,9 +1,19 @@
 #pragma once
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 
 #include "kernels/attention.h"
 
+/// Tensors and threads of torch as the kernels see them.
 namespace camber::ops {
+
+inline kernels::Strides kernel_strides(const at::Tensor& t) {
+  return {t.stride(0), t.stride(1), t.stride(2)};
+}
+
+inline kernels::ConstRows kernel_rows(const at::Tensor& t) {
+  return {t.const_data_ptr(), kernel_strides(t)};
+}
 
 /// The kernels' slots on torch's threads.
 inline kernels::ParallelFor torch_threads() {
