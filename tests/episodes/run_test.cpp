@@ -128,7 +128,7 @@ TEST_F(FewshotRuns, EveryPurifierAndConstraintRuns) {
 }
 
 TEST_F(FewshotRuns, LearnsGlyphsWithinSeconds) {
-  auto options = small_run(60);
+  auto options = small_run(300);
   options.source.glyphs.domains = {"ink"};
   options.episode.cross_domain = false;
   options.model.domain_branch = false;
