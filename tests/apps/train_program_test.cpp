@@ -170,7 +170,7 @@ TEST_F(TrainProgram, PredictsResultsThatTheMetricsAccept) {
   EXPECT_EQ(json_of(call(evaluated).output)["clean"]["mean_ap"], json_of(metrics.output)["mean_ap"]);
   const Json splits = Json::parse(content(folder_ / "world/v1.0-simulated/splits.json"));
   const Answer strip = call("predict --run run --split val --scene " + splits["val"][0].get<std::string>() +
-                            " --faults frozen:1 --picture strip.png");
+                            " --faults dark:3 --picture strip.png");
   EXPECT_EQ(strip.code, 0) << strip.errors;
   EXPECT_EQ(content(folder_ / "strip.png").substr(1, 3), "PNG");
 }
