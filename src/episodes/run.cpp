@@ -16,6 +16,7 @@
 #include "camber/health/monitor.h"
 #include "camber/health/sink.h"
 #include "camber/storage/atomic_file.h"
+#include "camber/train/health_adapter.h"
 #include "camber/train/run_folder.h"
 #include "camber/train/training_loop.h"
 
@@ -57,24 +58,6 @@ std::vector<std::pair<std::string, double>> read_statistics(const fewshot::Purif
           {"prototype_cosine", read(seen.prototype_cosine)}};
 }
 
-health::ScaleSample sample_of(const train::NamedScale& entry) {
-  nn::BoundedScale scale = entry.scale;  // the same module: a holder is a pointer
-  const torch::NoGradGuard no_grad;
-  const auto& raw = scale->raw();
-  return {.name = entry.name,
-          .value = scale->value().item<double>(),
-          .raw = raw.item<double>(),
-          .gradient = raw.grad().defined() ? raw.grad().item<double>() : health::kNotGiven,
-          .init = scale->options.init,
-          .min = scale->min(),
-          .max = scale->max(),
-          .warn_threshold = scale->options.warn_threshold,
-          .learnable = scale->options.learnable,
-          .log_space = scale->options.in_log_space(),
-          .num_steps = static_cast<double>(scale->num_steps()),
-          .steps_at_bound = scale->share_at_bound().item<double>() * static_cast<double>(scale->num_steps())};
-}
-
 /// One run from its data to its result.
 class Run {
  public:
@@ -86,6 +69,12 @@ class Run {
         model_(options.model, data_.train.shape, data_.train.num_classes(), data_.train.num_domains(),
                seed_of(options)),
         loop_(*model_, loop_options(options.training), {{"config", run.config}}),
+        reaches_(train::reaches_of(
+            loop_.projector(), options.training.optimizer,
+            [this](std::int64_t step) {
+              return options_.training.optimizer.learning_rate * loop_.schedule().rate_factor(step);
+            },
+            loop_.options().steps, options.training.scale_lr_mult)),
         monitor_({.interval = options.training.log_every}),
         episode_stream_(seed_of(options), "fewshot.episodes"),
         noise_stream_(seed_of(options), "fewshot.noise") {}
@@ -156,12 +145,12 @@ class Run {
   void after_step(const train::StepReport& report) {
     losses_.push_back(report.loss);
     if (run_.progress) run_.progress(report.step, loop_.options().steps, "loss " + short_number(report.loss));
+    if (report.finding) tell({*report.finding});
     if (!monitor_.due(report.step)) return;
-    health::HealthSample sample{.step = report.step};
-    for (const train::NamedScale& scale : loop_.projector().scales()) {
-      sample.scales.push_back(sample_of(scale));
-      curves_[scale.name].emplace_back(report.step, sample.scales.back().value);
-    }
+    train::HealthAdapter adapter(report.step);
+    adapter.add_scales(loop_.projector(), reaches_);
+    health::HealthSample& sample = adapter.sample();
+    for (const health::ScaleSample& scale : sample.scales) curves_[scale.name].emplace_back(report.step, scale.value);
     health::Figures figures{
         {"loss/total", report.loss}, {"learning_rate", report.learning_rate}, {"gradient_norm", report.gradient_norm}};
     for (const auto& [name, value] : report.losses) figures.push_back({"loss/" + name, value});
@@ -226,17 +215,19 @@ class Run {
     if (!losses_.empty())
       result.last_loss = std::accumulate(losses_.end() - static_cast<std::ptrdiff_t>(tail), losses_.end(), 0.0) /
                          static_cast<double>(tail);
-    for (const train::NamedScale& entry : loop_.projector().scales()) {
-      const auto sample = sample_of(entry);
-      result.scales.push_back({.name = entry.name,
-                               .constraint = name_of(entry.scale->options.constraint),
-                               .start = entry.scale->options.init,
-                               .value = sample.value,
-                               .raw = sample.raw,
-                               .min = sample.min,
-                               .max = sample.max,
-                               .share_at_bound = entry.scale->share_at_bound().item<double>(),
-                               .curve = curves_[entry.name]});
+    train::HealthAdapter adapter(loop_.step());
+    adapter.add_scales(loop_.projector());
+    for (std::size_t i = 0; i < adapter.sample().scales.size(); ++i) {
+      const health::ScaleSample& scale = adapter.sample().scales[i];
+      result.scales.push_back({.name = scale.name,
+                               .constraint = name_of(loop_.projector().scales()[i].scale->options.constraint),
+                               .start = scale.init,
+                               .value = scale.value,
+                               .raw = scale.raw,
+                               .min = scale.min,
+                               .max = scale.max,
+                               .share_at_bound = scale.num_steps > 0 ? scale.steps_at_bound / scale.num_steps : 0,
+                               .curve = curves_[scale.name]});
     }
     if (last_statistics_) result.statistics = read_statistics(*last_statistics_);
     result.oracle = options_.model.domain_branch && options_.model.purifier == fewshot::Purifier::kClassMeanOracle;
@@ -289,6 +280,7 @@ class Run {
   data::EpisodeSampler sampler_;
   fewshot::EpisodeModel model_;
   train::TrainingLoop loop_;
+  std::vector<train::ReachableRange> reaches_;
   health::HealthMonitor monitor_;
   random::Stream episode_stream_, noise_stream_;
   torch::Tensor examples_;
