@@ -87,6 +87,8 @@ CmtHeadImpl::CmtHeadImpl(const DetectorOptions& options) : options_(options) {
     grid_classes_ = register_module("grid_classes", torch::nn::Linear(width, classes));
     camera_classes_ = register_module("camera_classes", torch::nn::Linear(width, classes));
   }
+  if (head.query_start == QueryStart::kPlace)
+    query_start_ = register_module("query_start", torch::nn::Linear(width, width));
   if (head.cue_input)
     cue_input_ = register_module(
         "cue_input", torch::nn::Linear(torch::nn::LinearOptions(2 * options.num_sensors(), width).bias(false)));
@@ -162,6 +164,10 @@ torch::Tensor CmtHeadImpl::query_positions(const torch::Tensor& references, cons
     position = position + cue_input_->forward(cues.to(position.scalar_type())).unsqueeze(1);
   }
   return position;
+}
+
+torch::Tensor CmtHeadImpl::query_start(const torch::Tensor& query_position) {
+  return query_start_ ? query_start_->forward(query_position) : torch::zeros_like(query_position);
 }
 
 torch::Tensor CmtHeadImpl::codes_of(const torch::Tensor& raw, const torch::Tensor& references) const {

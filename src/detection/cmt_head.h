@@ -40,6 +40,8 @@ class CmtHeadImpl : public torch::nn::Module {
   torch::Tensor key_positions(const nn::SensorScene& scene, std::int64_t batch);
   /// References [B, Q, 3] in metres -> [B, Q, C], the cues with them where they are an input.
   torch::Tensor query_positions(const torch::Tensor& references, const DetectorBatch& batch);
+  /// What the queries know before they look, [B, Q, C].
+  torch::Tensor query_start(const torch::Tensor& query_position);
   /// The keys' content, [B, K, C]; zeros for sensors that delivered nothing.
   torch::Tensor memory_of(const KeyMaps& maps, const DetectorBatch& batch);
   /// The references of the queries in metres, [Q, 3].
@@ -66,7 +68,7 @@ class CmtHeadImpl : public torch::nn::Module {
   std::shared_ptr<KeyPositionsImpl> positions_;
   torch::Tensor reference_points_{};  // learned: [Q, 3] in 0..1; fixed: metres
   TaskHeads heads_{nullptr};
-  torch::nn::Linear grid_classes_{nullptr}, camera_classes_{nullptr}, cue_input_{nullptr};
+  torch::nn::Linear grid_classes_{nullptr}, camera_classes_{nullptr}, cue_input_{nullptr}, query_start_{nullptr};
 };
 TORCH_MODULE(CmtHead);
 

@@ -74,7 +74,7 @@ ops::StructuredBias CmtHeadImpl::bias_of(Pass& pass, const DetectorBatch& batch,
 }
 
 nn::DecoderOutput CmtHeadImpl::decode_queries(Pass& pass, const DetectorBatch& batch, const ForwardOptions& options) {
-  nn::DecoderInputs inputs{.target = torch::zeros_like(pass.query_position),
+  nn::DecoderInputs inputs{.target = query_start(pass.query_position),
                            .query_position = pass.query_position,
                            .memory = pass.memory,
                            .memory_position = pass.memory_position,

@@ -93,6 +93,7 @@ DetectorOptions DetectorOptions::small() {
   options.head = {.position_embedding = PositionEmbedding::kSplit,
                   .references = References::kFixed,
                   .centre = Centre::kOffset,
+                  .query_start = QueryStart::kPlace,
                   .refine = true,
                   .dense_auxiliary = true,
                   .shared_convolution = false,

@@ -89,9 +89,9 @@ Locality first_layer_locality(DetectorImpl& detector, const DetectorBatch& batch
   const auto references = head->references().unsqueeze(0).expand({batch.size, -1, -1});
   const auto query_position = head->query_positions(references, batch);
   auto layer = head->decoder->layers[0]->as<nn::DecoderLayer>();
-  const auto zeros = torch::zeros_like(query_position);
+  const auto start = head->query_start(query_position);
   const auto state = layer->norm1->forward(
-      layer->self_attention->forward({zeros, zeros, zeros, query_position, query_position}).output);
+      layer->self_attention->forward({start, start, start, query_position, query_position}).output);
   const auto weight = layer->cross_attention->in_proj_weight, bias = layer->cross_attention->in_proj_bias;
   const std::int64_t width = weight.size(1), heads = layer->options.num_heads;
   const auto split = [&](const torch::Tensor& t, std::int64_t part) {

@@ -23,7 +23,7 @@ double seconds_since(Clock::time_point start) {
 }
 
 struct Recipe {
-  std::int64_t steps = 1400, seed = 1, batch = 4, limit = 200;
+  std::int64_t steps = 1400, seed = 1, batch = 4, limit = 200, overfit = 0;
   double learning_rate = 2e-3, rotation = 180, scale = 0.05, ema = 0;
   bool flip = true, profile = false;
   std::string split = "val", faults = "none,lidar_off,cameras_off,camera_off:1,limited_view,beams:3,dark";
@@ -37,6 +37,7 @@ struct Recipe {
     visitor("seed", seed, "seed");
     visitor("batch", batch, "frames a step");
     visitor("limit", limit, "frames evaluated");
+    visitor("overfit", overfit, "train on so many frames, without faults, and evaluate on the same");
     visitor("learning_rate", learning_rate, "peak");
     visitor("rotation", rotation, "augmentation");
     visitor("scale", scale, "augmentation");
@@ -62,7 +63,7 @@ data::LoaderOptions loader_options(const Recipe& recipe) {
   data::LoaderOptions options;
   options.frame = recipe.detector.frame_options();
   options.batch_size = recipe.batch;
-  options.faults.share = recipe.fault_share;
+  options.faults.share = recipe.overfit > 0 ? 0 : recipe.fault_share;
   if (recipe.kinds == "recipe") {
     options.faults.kinds = {"lidar_off", "cameras_off", "camera_off", "limited_view", "beams", "dark"};
     options.faults.weights = {0.45, 0.25, 0.08, 0.08, 0.08, 0.06};
@@ -76,6 +77,16 @@ data::LoaderOptions loader_options(const Recipe& recipe) {
   return options;
 }
 
+// So many samples of a split, evenly spread.
+data::Split every(data::Split split, std::int64_t count) {
+  const auto stride = std::max<std::size_t>(1, split.samples.size() / static_cast<std::size_t>(count));
+  std::vector<data::Index> chosen;
+  for (std::size_t i = 0; i < split.samples.size() && std::cmp_less(chosen.size(), count); i += stride)
+    chosen.push_back(split.samples[i]);
+  split.samples = chosen;
+  return split;
+}
+
 double evaluate(detection::Detector& detector, const Recipe& recipe, const data::Dataset& dataset,
                 const data::Split& split, const std::string& fault) {
   auto options = loader_options(recipe);
@@ -85,16 +96,11 @@ double evaluate(detection::Detector& detector, const Recipe& recipe, const data:
   options.shuffle = false;
   options.epochs = 1;
   options.batch_size = 4;
-  auto samples = split.samples;
-  const auto stride = std::max<std::size_t>(1, samples.size() / static_cast<std::size_t>(recipe.limit));
-  std::vector<data::Index> chosen;
-  for (std::size_t i = 0; i < samples.size(); i += stride) chosen.push_back(samples[i]);
-  data::Split part = split;
-  part.samples = chosen;
+  const data::Split part = every(split, recipe.limit);
   const torch::NoGradGuard guard;
   detector->eval();
   eval::SampleBoxes boxes;
-  data::Loader loader(dataset, chosen, options, 0, 2);
+  data::Loader loader(dataset, part.samples, options, 0, 2);
   while (auto loaded = loader.next()) {
     const auto batch = detection::collate(*loaded, recipe.detector);
     const auto found = detector->decode(detector->forward(batch), batch);
@@ -109,7 +115,15 @@ double evaluate(detection::Detector& detector, const Recipe& recipe, const data:
   eval::filter_boxes(&dataset, config, "the results", pairs.predictions);
   eval::filter_boxes(&dataset, config, "the ground truth", pairs.truth);
   const auto evaluation = eval::evaluate(pairs, config, 2);
-  std::printf("%-22s mAP %.3f NDS %.3f |", fault.c_str(), evaluation.metrics.mean_ap, evaluation.metrics.nd_score);
+  double present = 0, sum = 0;
+  const std::size_t thresholds = config.distance_thresholds.size();
+  for (std::size_t c = 0; c < evaluation.metrics.classes.size(); ++c)
+    if (evaluation.matches[c * thresholds].positives > 0) {
+      present += 1;
+      sum += evaluation.metrics.classes[c].mean_average_precision;
+    }
+  std::printf("%-22s mAP %.3f present %.3f NDS %.3f |", fault.c_str(), evaluation.metrics.mean_ap,
+              sum / std::max(1.0, present), evaluation.metrics.nd_score);
   for (const auto& of_class : evaluation.metrics.classes) {
     std::printf(" %s", std::string(eval::name_of(of_class.label)).substr(0, 5).c_str());
     for (const double value : of_class.average_precisions) std::printf(" %.2f", value);
@@ -244,8 +258,10 @@ int main(int argc, char** argv) {
   for (const auto& p : detector->parameters()) count += p.numel();
   std::printf("%ld parameters\n", count);
   detector->train();
-  train_detector(detector, recipe, dataset, data::find_split(dataset, "train"));
-  const auto split = data::find_split(dataset, recipe.split);
+  auto learned = data::find_split(dataset, "train");
+  if (recipe.overfit > 0) learned = every(learned, recipe.overfit);
+  train_detector(detector, recipe, dataset, learned);
+  const auto split = recipe.overfit > 0 ? learned : data::find_split(dataset, recipe.split);
   if (recipe.profile) probe_cells(detector, recipe, dataset, split);
   std::stringstream list(recipe.faults);
   for (std::string fault; std::getline(list, fault, ',');) evaluate(detector, recipe, dataset, split, fault);

@@ -27,6 +27,9 @@ enum class References { kLearned, kFixed };
 enum class Centre { kSigmoid, kOffset };
 /// camber: (cx, cy, cz, log l, log w, log h, sin, cos, vx, vy). cmt: log l and log w before cz, for imported weights.
 enum class BoxCode { kCamber, kCmt };
+/// What a query knows before it looks: nothing, as in CMT, or a linear function of its place. (Position embeddings enter
+/// the comparison of queries and keys alone: a query that starts from zeros cannot tell how far away it stands.)
+enum class QueryStart { kZeros, kPlace };
 /// What divides the class loss: the number of objects, or CMT's max(1, positives + 0.1 * negatives).
 enum class ClassNormalizer { kObjects, kCmt };
 
@@ -51,6 +54,10 @@ template <>
 inline constexpr auto enum_names<detection::Centre> =
     std::array{std::pair{detection::Centre::kSigmoid, std::string_view("sigmoid")},
                std::pair{detection::Centre::kOffset, std::string_view("offset")}};
+template <>
+inline constexpr auto enum_names<detection::QueryStart> =
+    std::array{std::pair{detection::QueryStart::kZeros, std::string_view("zeros")},
+               std::pair{detection::QueryStart::kPlace, std::string_view("place")}};
 template <>
 inline constexpr auto enum_names<detection::BoxCode> =
     std::array{std::pair{detection::BoxCode::kCamber, std::string_view("camber")},
@@ -118,6 +125,7 @@ struct HeadOptions {
   PositionEmbedding position_embedding = PositionEmbedding::kCmt;
   References references = References::kLearned;
   Centre centre = Centre::kSigmoid;
+  QueryStart query_start = QueryStart::kZeros;
   BoxCode box_code = BoxCode::kCamber;
   bool refine = false;
   bool dense_auxiliary = false;
@@ -139,6 +147,7 @@ struct HeadOptions {
     visitor("position_embedding", position_embedding, "cmt, or split: local from the first step on");
     visitor("references", references, "learned, or fixed on a regular grid");
     visitor("centre", centre, "sigmoid over the space, or an offset from the reference");
+    visitor("query_start", query_start, "zeros, or place: a linear function of the reference's embedding");
     visitor("box_code", box_code, "order of the box code; cmt for imported weights");
     visitor("refine", refine, "each layer starts from the centre that the one before predicted");
     visitor("dense_auxiliary", dense_auxiliary, "also learn to name the cells that hold objects");
