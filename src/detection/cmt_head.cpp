@@ -108,6 +108,10 @@ void CmtHeadImpl::initialise(std::uint64_t seed, const std::string& prefix) {
     grid_classes_->bias.fill_(kCellBias);
     camera_classes_->bias.fill_(kCellBias);
   }
+  if (query_start_) {  // the first look compares places alone
+    query_start_->weight.zero_();
+    query_start_->bias.zero_();
+  }
   if (cue_input_) cue_input_->weight.zero_();
   if (options_.head.position_embedding != PositionEmbedding::kSplit) return;
   // W_q = W_k, and each half of the channels to its own half of the heads: a query compares places with places.

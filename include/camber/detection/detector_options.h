@@ -27,8 +27,8 @@ enum class References { kLearned, kFixed };
 enum class Centre { kSigmoid, kOffset };
 /// camber: (cx, cy, cz, log l, log w, log h, sin, cos, vx, vy). cmt: log l and log w before cz, for imported weights.
 enum class BoxCode { kCamber, kCmt };
-/// What a query knows before it looks: nothing, as in CMT, or a linear function of its place. (Position embeddings enter
-/// the comparison of queries and keys alone: a query that starts from zeros cannot tell how far away it stands.)
+/// What a query knows before it looks: nothing, as in CMT, or a linear function of its place, learned from 0. (Position
+/// embeddings enter the comparison of queries and keys alone: a query that knows nothing cannot tell where it stands.)
 enum class QueryStart { kZeros, kPlace };
 /// What divides the class loss: the number of objects, or CMT's max(1, positives + 0.1 * negatives).
 enum class ClassNormalizer { kObjects, kCmt };
