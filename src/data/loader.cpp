@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 #include <thread>
 
@@ -48,6 +49,7 @@ class Loader::Work {
   void run();
   LoadedSample prepare(std::int64_t position);
   Index sample_at(std::int64_t position);
+  std::span<const Index> pool() const { return options_.fault_pool.empty() ? samples_ : options_.fault_pool; }
 
   const Dataset& dataset_;
   const std::vector<Index> samples_;
@@ -113,10 +115,10 @@ LoadedSample Loader::Work::prepare(std::int64_t position) {
   const auto index = static_cast<std::uint64_t>(position);
   LoadedSample result;
   if (!fixed_.empty()) {
-    result.delivery = load_delivery(dataset_, sample, frame_, fixed_, samples_, random::Stream(seed_, "faults"));
+    result.delivery = load_delivery(dataset_, sample, frame_, fixed_, pool(), random::Stream(seed_, "faults"));
   } else {
     const random::Stream stream = random::Stream(seed_, "data.faults").at(index);
-    result.delivery = load_delivery(dataset_, sample, frame_, draw_faults(options_.faults, stream.at("draw")), samples_,
+    result.delivery = load_delivery(dataset_, sample, frame_, draw_faults(options_.faults, stream.at("draw")), pool(),
                                     stream.at("apply"));
   }
   if (options_.cues) result.cues = cue_maker_.cues(result.delivery);

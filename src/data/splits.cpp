@@ -32,12 +32,7 @@ SplitLists read_splits_file(const std::filesystem::path& path) {
 }
 
 void choose_samples(const Dataset& dataset, Split& split) {
-  const std::unordered_set<std::string_view> wanted(split.scenes.begin(), split.scenes.end());
-  const Tables& tables = dataset.tables();
-  for (std::size_t row = 0; row < tables.sample.size(); ++row) {
-    const Sample& sample = tables.sample[static_cast<Index>(row)];
-    if (wanted.contains(tables.scene[sample.scene].name)) split.samples.push_back(static_cast<Index>(row));
-  }
+  split.samples = samples_of_scenes(dataset, split);
   if (split.samples.empty())
     throw std::invalid_argument("[find_split] split '" + split.name + "' (" + split.source + ") must name scenes of " +
                                 (dataset.root() / dataset.version()).string() + ", but no sample is in its " +
@@ -45,6 +40,17 @@ void choose_samples(const Dataset& dataset, Split& split) {
 }
 
 }  // namespace
+
+std::vector<Index> samples_of_scenes(const Dataset& dataset, const Split& split) {
+  const std::unordered_set<std::string_view> wanted(split.scenes.begin(), split.scenes.end());
+  const Tables& tables = dataset.tables();
+  std::vector<Index> samples;
+  for (std::size_t row = 0; row < tables.sample.size(); ++row) {
+    const Sample& sample = tables.sample[static_cast<Index>(row)];
+    if (wanted.contains(tables.scene[sample.scene].name)) samples.push_back(static_cast<Index>(row));
+  }
+  return samples;
+}
 
 Split find_split(const Dataset& dataset, const std::string& name) {
   std::vector<std::string> known;

@@ -81,7 +81,7 @@ std::string bins_list(const std::vector<BinMetrics>& bins) {
   for (const BinMetrics& bin : bins) {
     Lines lines('{');
     lines.add("from", json_number(bin.from));
-    lines.add("to", json_number(bin.to));
+    lines.add("to", std::isinf(bin.to) ? "null" : json_number(bin.to));
     lines.add("true_objects", std::to_string(bin.true_objects));
     lines.add("found", std::to_string(bin.found));
     lines.add("mean_ap", json_number(bin.mean_ap));

@@ -18,7 +18,8 @@ void detect_frames(detection::Detector detector, const DetectionRequest& request
                               .augmentation = data::AugmentationOptions::none(),
                               .batch_size = request.batch_size,
                               .shuffle = false,
-                              .epochs = 1};
+                              .epochs = 1,
+                              .fault_pool = data::samples_of_scenes(request.dataset, request.split)};
   data::Loader loader(request.dataset, request.split.samples, loading, request.seed, request.threads);
   while (auto batch = loader.next()) {
     const detection::DetectorBatch tensors = detection::collate(*batch, options);

@@ -116,6 +116,24 @@ TEST(Loader, FixedFaultsAreThoseOfLoadDelivery) {
   EXPECT_EQ(position, world.test.samples.size());
 }
 
+TEST(Loader, OneFrameCanBeFrozenFromItsPool) {
+  const auto& world = simulated_world();
+  LoaderOptions frozen = options();
+  frozen.fixed_faults = {"frozen:3:other_scene"};
+  frozen.augmentation = AugmentationOptions::none();
+  frozen.shuffle = false;
+  frozen.epochs = 1;
+  const Index first = world.all.samples.front();
+  Loader alone(world.dataset, {first}, frozen, 5, 1);
+  EXPECT_NE(message_of([&] { alone.next(); }).find("a frame to repeat must exist"), std::string::npos);
+  frozen.fault_pool = samples_of_scenes(world.dataset, world.all);
+  Loader pooled(world.dataset, {first}, frozen, 5, 1);
+  const auto batch = pooled.next();
+  const Delivery expected = load_delivery(world.dataset, first, frozen.frame, parse_faults("frozen:3:other_scene"),
+                                          world.all.samples, random::Stream(5, "faults"));
+  EXPECT_EQ(batch->samples[0].delivery.frame.cameras[0].picture.pixels, expected.frame.cameras[0].picture.pixels);
+}
+
 TEST(Loader, TurningFaultsOffChangesNoAugmentationAndNoOrder) {
   const auto& world = simulated_world();
   LoaderOptions sound = options();

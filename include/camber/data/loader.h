@@ -21,6 +21,8 @@ struct LoaderOptions {
   std::int64_t epochs = 0;
   std::int64_t batches_ahead = 4;
   bool cues = true;
+  /// Where a frozen or stale fault takes frames of other scenes from; empty: the samples that are loaded.
+  std::vector<Index> fault_pool{};
 
   template <class Visitor>
   void visit(Visitor& visitor) {

@@ -32,6 +32,8 @@ struct Split {
 Split find_split(const Dataset& dataset, const std::string& name);
 /// The scenes that a file lists: one name a line, or a JSON list of names.
 Split read_scenes(const Dataset& dataset, const std::filesystem::path& file);
+/// All samples of a split's scenes, also of a split whose samples were cut down.
+std::vector<Index> samples_of_scenes(const Dataset& dataset, const Split& split);
 /// Every scene of the data set.
 Split whole_data_set(const Dataset& dataset);
 

@@ -53,7 +53,8 @@ std::string to_text(const MetricsReport& report);
 /// One row a class.
 std::string to_csv(const MetricsReport& report);
 /// The keys of the devkit's metrics_summary.json, then `configuration`, `split`, `counts`, `by_distance`, `by_points`
-/// and `bootstrap`. A figure that is not defined is a bare NaN, as the devkit writes it.
+/// and `bootstrap`. A figure that is not defined is a bare NaN, as the devkit writes it;
+/// the open end of the last bin is null.
 std::string to_json(const MetricsReport& report);
 /// Precision over recall, one chart a distance, one line a class.
 std::string curves_to_svg(const MetricsReport& report);
