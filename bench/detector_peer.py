@@ -62,7 +62,8 @@ class LidarEncoder(nn.Module):
         batch, side = len(offsets) - 1, int(2 * REACH / PILLAR)
         frame = torch.repeat_interleave(torch.arange(batch), offsets.diff())
         x, y, z, intensity, lag = points.unbind(1)
-        column, row = ((x + REACH) / PILLAR).floor(), ((y + REACH) / PILLAR).floor()
+        # In double, as a point that stands on a cell's border must fall to the same side everywhere.
+        column, row = ((x.double() + REACH) / PILLAR).floor().float(), ((y.double() + REACH) / PILLAR).floor().float()
         inside = (x >= -REACH) & (x <= REACH) & (y >= -REACH) & (y <= REACH) & (z >= Z_MIN) & (z <= Z_MAX)
         column, row = column.clamp(0, side - 1), row.clamp(0, side - 1)
         height = z + 1
