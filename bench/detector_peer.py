@@ -47,8 +47,8 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def block(inputs: int, outputs: int, stride: int) -> nn.Sequential:
-    conv = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+def block(inputs: int, outputs: int, stride: int, size: int = 3) -> nn.Sequential:
+    conv = nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(outputs), nn.ReLU(inplace=True))
 
 
@@ -62,7 +62,8 @@ class LidarEncoder(nn.Module):
         batch, side = len(offsets) - 1, int(2 * REACH / PILLAR)
         frame = torch.repeat_interleave(torch.arange(batch), offsets.diff())
         x, y, z, intensity, lag = points.unbind(1)
-        column, row = ((x + REACH) / PILLAR).floor(), ((y + REACH) / PILLAR).floor()
+        # In double, as a point that stands on a cell's border must fall to the same side everywhere.
+        column, row = ((x.double() + REACH) / PILLAR).floor().float(), ((y.double() + REACH) / PILLAR).floor().float()
         inside = (x >= -REACH) & (x <= REACH) & (y >= -REACH) & (y <= REACH) & (z >= Z_MIN) & (z <= Z_MAX)
         column, row = column.clamp(0, side - 1), row.clamp(0, side - 1)
         height = z + 1
@@ -92,7 +93,7 @@ class CameraEncoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.blocks = nn.Sequential(
-            block(3, 16, 2), block(16, 32, 2), block(32, 32, 1), block(32, 64, 2), block(64, 64, 1), nn.Conv2d(64, 64, 1)
+            block(3, 24, 2, 5), block(24, 32, 2), block(32, 32, 1), block(32, 64, 2), block(64, 64, 1), nn.Conv2d(64, 64, 1)
         )
 
     def forward(self, pictures: Tensor) -> Tensor:
@@ -195,6 +196,7 @@ class Detector(nn.Module):
         self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
         self.tasks = nn.ModuleList(nn.ModuleDict({name: TaskHead(n) for name, n in TASKS.items()}) for _ in range(LAYERS))
         self.grid_classes, self.camera_classes = nn.Linear(WIDTH, CLASSES), nn.Linear(WIDTH, CLASSES)
+        self.query_start = nn.Linear(WIDTH, WIDTH)
         self.register_buffer("references", torch.zeros(QUERIES, 3))
 
     def forward(self, batch: dict, denoising: dict | None = None) -> dict:
@@ -207,10 +209,10 @@ class Detector(nn.Module):
         references, mask = self.references.expand(size, -1, -1), None
         if denoising is not None:
             references, mask = torch.cat([denoising["references"], references], 1), denoising["mask"]
-        x, logits, codes = torch.zeros(size, references.shape[1], WIDTH), [], []
+        x, logits, codes = None, [], []
         for layer, tasks in zip(self.layers, self.tasks):
             place = self.positions.queries(references, batch["projections"], batch["centres"])
-            x = layer(x, place, memory, keys, mask)
+            x = layer(self.query_start(place) if x is None else x, place, memory, keys, mask)
             out = {name: head(self.post_norm(x)) for name, head in tasks.items()}
             moved = torch.cat([out["centre"] * STRIDE, out["height"]], -1)
             centre = references + moved
@@ -237,7 +239,7 @@ def load(model: Detector, tensors: dict[str, Tensor]) -> None:
         state[f"lidar_encoder.linear.{name}"] = ours[f"lidar_encoder.pillars.linear.{name}"]
     for part in ("grid_embedding", "ray_embedding"):
         state[f"positions.{part}.weight"] = ours[f"head.positions.{part}.weight"]
-    for part in ("grid_norm", "camera_norm", "grid_classes", "camera_classes"):
+    for part in ("grid_norm", "camera_norm", "grid_classes", "camera_classes", "query_start"):
         for name in ("weight", "bias"):
             state[f"{part}.{name}"] = ours[f"head.{part}.{name}"]
     for name, value in ours.items():

@@ -25,7 +25,7 @@ if(CAMBER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 # camber_add_room(<room> SOURCES <files> [NEEDS <rooms and libraries, public>] [USES <libraries, private>])
-# makes the static library camber_<room> with the alias camber::<room>.
+# makes the static library camber_<room> with the alias camber::<room>, under which it is installed too.
 function(camber_add_room room)
   cmake_parse_arguments(ROOM "" "" "SOURCES;NEEDS;USES" ${ARGN})
   add_library(camber_${room} STATIC ${ROOM_SOURCES})
@@ -34,4 +34,7 @@ function(camber_add_room room)
                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
                              PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(camber_${room} PUBLIC ${ROOM_NEEDS} PRIVATE $<BUILD_INTERFACE:camber_flags> ${ROOM_USES})
+  target_compile_features(camber_${room} PUBLIC cxx_std_20)
+  set_target_properties(camber_${room} PROPERTIES EXPORT_NAME ${room})
+  install(TARGETS camber_${room} EXPORT camber_targets)
 endfunction()

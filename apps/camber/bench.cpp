@@ -7,6 +7,7 @@
 
 #include "apps/camber/commands.h"
 #include "camber/benchmarks/attention.h"
+#include "camber/benchmarks/head.h"
 #include "camber/config/numbers.h"
 #include "camber/console/progress.h"
 
@@ -63,18 +64,23 @@ int print_memory(const Arguments& arguments) {
   return kSuccess;
 }
 
+// A progress line that a bench is told to move.
+benchmarks::BenchProgress progress_line(std::unique_ptr<console::Progress>& line, bool quiet) {
+  return
+      [&line, quiet, seen = std::int64_t{0}](std::int64_t done, std::int64_t total, const std::string& what) mutable {
+        if (!line)
+          line = std::make_unique<console::Progress>(
+              console::ProgressOptions{.task = "bench", .unit = "runs", .total = total, .quiet = quiet});
+        line->note(what);
+        line->advance(done - seen);
+        seen = done;
+      };
+}
+
 int run_attention(const Arguments& arguments, const CommonOptions& common) {
   std::unique_ptr<console::Progress> line;
-  std::int64_t seen = 0;
-  const auto tell = [&](std::int64_t done, std::int64_t total, const std::string& what) {
-    if (!line)
-      line = std::make_unique<console::Progress>(
-          console::ProgressOptions{.task = "bench", .unit = "runs", .total = total, .quiet = common.quiet});
-    line->note(what);
-    line->advance(done - seen);
-    seen = done;
-  };
-  const auto bench = benchmarks::bench_attention(arguments.options, memory_in_fresh_process, tell);
+  const auto bench =
+      benchmarks::bench_attention(arguments.options, memory_in_fresh_process, progress_line(line, common.quiet));
   line.reset();
   print_answer(written(bench, common.format));
   return kSuccess;
@@ -82,12 +88,12 @@ int run_attention(const Arguments& arguments, const CommonOptions& common) {
 
 // One sentence that says where it comes from.
 template <class Action>
-int with_title(const Action& action) {
+int with_title(const char* title, const Action& action) {
   try {
     return action();
   } catch (const std::invalid_argument& error) {
     const std::string text = error.what();
-    throw std::invalid_argument(text.starts_with("[") ? text : "[bench attention] " + text);
+    throw std::invalid_argument(text.starts_with("[") ? text : title + text);
   }
 }
 
@@ -113,11 +119,44 @@ void register_attention(Command& bench) {
         arguments->options.memory = !arguments->no_memory;
         arguments->options.threads = common.threads;
         arguments->options.seed = common.seed;
-        return with_title([&] {
+        return with_title("[bench attention] ", [&] {
           return arguments->memory_of.empty() ? run_attention(*arguments, common) : print_memory(*arguments);
         });
       },
       {Format::kText, Format::kJson, Format::kCsv});
+}
+
+int run_head(benchmarks::HeadBenchOptions options, const CommonOptions& common) {
+  options.threads = common.threads;
+  options.seed = common.seed;
+  std::unique_ptr<console::Progress> line;
+  const auto bench = benchmarks::bench_head(options, progress_line(line, common.quiet));
+  line.reset();
+  print_answer(common.format == Format::kJson ? to_json(bench) : to_text(bench));
+  return kSuccess;
+}
+
+void register_head(Command& bench) {
+  struct HeadArguments {
+    benchmarks::HeadBenchOptions options{};
+    bool no_training = false;
+  };
+  auto arguments = std::make_shared<HeadArguments>();
+  auto& options = arguments->options;
+  Command& command =
+      bench.add({.name = "head",
+                 .summary = "the head at reference size beside torch.nn.MultiheadAttention's, and its memory",
+                 .example = "camber bench head --queries 40 --layers 1 --objects 4 --repeats 1"});
+  command.option("--batch", options.batch, "frames");
+  command.option("--queries", options.queries, "object queries");
+  command.option("--layers", options.layers, "decoder layers");
+  command.option("--objects", options.objects, "true objects a frame in the training step");
+  command.option("--repeats", options.repeats, "rounds, in turns; the best run counts");
+  command.option("--no-training", arguments->no_training, "leave out the training step");
+  command.run([arguments](const CommonOptions& common) {
+    arguments->options.training = !arguments->no_training;
+    return with_title("[bench head] ", [&] { return run_head(arguments->options, common); });
+  });
 }
 
 }  // namespace
@@ -128,6 +167,7 @@ void register_bench(Command& program) {
                    .summary = "speed and memory against what one would otherwise call",
                    .example = "camber bench attention --queries 50 --keys 5000 --repeats 1 --only windows"});
   register_attention(bench);
+  register_head(bench);
   register_bench_detector(bench);
 }
 

@@ -12,9 +12,7 @@ namespace {
 
 // The configuration that stands beside the weights, for what the command line does not say.
 train::DetectorTrainingOptions own_options(const DetectorArguments& arguments, const std::filesystem::path& weights) {
-  if (!arguments.run.empty()) return train::options_of_run(arguments.run);
-  const auto info = train::read_checkpoint_info(weights);
-  return info.metadata.contains("config") ? train::options_of_checkpoint(weights) : train::DetectorTrainingOptions{};
+  return arguments.run.empty() ? train::options_of_checkpoint(weights) : train::options_of_run(arguments.run);
 }
 
 }  // namespace

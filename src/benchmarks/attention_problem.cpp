@@ -42,25 +42,12 @@ const Maps& maps_of(std::int64_t keys) {
   throw std::logic_error("unknown number of keys");
 }
 
-// A camera at the LiDAR's place that looks along `heading` with an opening of 70 degrees.
-geometry::Camera camera_at(double heading, const Maps& maps) {
-  constexpr std::int64_t kStride = 16;
-  geometry::Camera camera{
-      .width = kStride * maps.columns, .height = kStride * maps.rows, .columns = maps.columns, .rows = maps.rows};
-  const double focal = static_cast<double>(camera.width) / 2 / std::tan(35.0 / 180 * std::numbers::pi);
-  const double u = static_cast<double>(camera.width) / 2, v = static_cast<double>(camera.height) / 2;
-  const double c = std::cos(heading), s = std::sin(heading);
-  camera.lidar_to_image = {
-      focal * s + u * c, -focal * c + u * s, 0, 0, v * c, v * s, -focal, 0, c, s, 0, 0, 0, 0, 0, 1};
-  return camera;
-}
-
 // (column, row) of every query on every map, int64 [B, Q, M, 2]; -1 where the map does not hold it.
 at::Tensor draw_cells(const AttentionBenchOptions& options) {
   const Maps& maps = maps_of(options.keys);
   std::vector<geometry::Camera> cameras;
   for (std::int64_t c = 0; c < kCameras; ++c)
-    cameras.push_back(camera_at(static_cast<double>(c) * std::numbers::pi / 3, maps));
+    cameras.push_back(camera_at(static_cast<double>(c) * std::numbers::pi / 3, maps.columns, maps.rows));
   random::Stream place(options.seed, "bench.places");
   auto cells = at::full({options.batch, options.queries, 1 + kCameras, 2}, -1, at::kLong);
   auto* cell = cells.data_ptr<std::int64_t>();
@@ -79,6 +66,17 @@ at::Tensor draw_cells(const AttentionBenchOptions& options) {
 }
 
 }  // namespace
+
+geometry::Camera camera_at(double heading, std::int64_t columns, std::int64_t rows) {
+  constexpr std::int64_t kStride = 16;
+  geometry::Camera camera{.width = kStride * columns, .height = kStride * rows, .columns = columns, .rows = rows};
+  const double focal = static_cast<double>(camera.width) / 2 / std::tan(35.0 / 180 * std::numbers::pi);
+  const double u = static_cast<double>(camera.width) / 2, v = static_cast<double>(camera.height) / 2;
+  const double c = std::cos(heading), s = std::sin(heading);
+  camera.lidar_to_image = {
+      focal * s + u * c, -focal * c + u * s, 0, 0, v * c, v * s, -focal, 0, c, s, 0, 0, 0, 0, 0, 1};
+  return camera;
+}
 
 AttentionProblem::AttentionProblem(const AttentionBenchOptions& options) : options_(options) {}
 

@@ -6,9 +6,13 @@
 #include <ATen/core/Tensor.h>
 
 #include "camber/benchmarks/attention.h"
+#include "camber/geometry/camera.h"
 #include "camber/ops/biased_attention.h"
 
 namespace camber::benchmarks {
+
+/// A camera at the LiDAR's place that looks along `heading` (radians) with an opening of 70 degrees, 16 pixels a cell.
+geometry::Camera camera_at(double heading, std::int64_t columns, std::int64_t rows);
 
 /// The inputs of one problem, each made when first asked for and then shared by all that time it. Queries are points
 /// drawn in the grid's range; six cameras of 70 degrees stand in a ring, so that one or two see a point.

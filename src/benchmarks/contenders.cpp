@@ -10,6 +10,7 @@
 
 #include "benchmarks/attention_problem.h"
 #include "benchmarks/contender.h"
+#include "benchmarks/torch_multihead_attention.h"
 #include "camber/ops/sparse_attention.h"
 
 // What is timed. Every contender is a call as a user would write it; the ones that need a gradient get it for
@@ -157,26 +158,14 @@ Tensors layer_leaves(AttentionProblem& p, bool learns) {
   return leaves;
 }
 
-// The operations of torch.nn.MultiheadAttention with need_weights = true: the bias [B, Q, K] is expanded over the
-// heads, baddbmm adds it to the scores, and the weights are averaged over the heads.
-Tensors multihead_attention(const Tensors& x, const at::Tensor& bias, std::int64_t heads) {
-  const std::int64_t batch = x[0].size(0), queries = x[0].size(1), keys = x[1].size(1), channels = x[0].size(2);
-  const auto heads_of = [&](const at::Tensor& rows, const at::Tensor& weight) {
-    const auto projected = at::linear(rows.transpose(0, 1), weight);  // [rows, B, C], as the module computes it
-    return projected.contiguous().view({rows.size(1), batch * heads, channels / heads}).transpose(0, 1);
-  };
-  const auto q = heads_of(x[0], x[3]), k = heads_of(x[1], x[4]), v = heads_of(x[2], x[5]);
-  const auto expanded = bias.expand({batch, heads, queries, keys}).reshape({batch * heads, queries, keys});
-  const double scale = 1 / std::sqrt(static_cast<double>(channels / heads));
-  const auto weights = at::softmax(at::baddbmm(expanded, q * scale, k.transpose(1, 2)), -1);
-  const auto joined = at::bmm(weights, v).transpose(0, 1).contiguous().view({queries, batch, channels});
-  return {at::linear(joined, x[6]).transpose(0, 1), weights.view({batch, heads, queries, keys}).mean(1)};
-}
-
 Call torch_layer_call(AttentionProblem& p, bool learns) {
   Call call{.leaves = layer_leaves(p, learns), .run = {}, .gradient = p.rows("gradient")};
   call.leaves.push_back(leaf(p.dense_bias(), learns));
-  call.run = [x = call.leaves, heads = p.heads()] { return multihead_attention(x, x[7], heads); };
+  call.run = [x = call.leaves, heads = p.heads()] {
+    const MultiheadWeights weights{.query = x[3], .key = x[4], .value = x[5], .out = x[6]};
+    const auto attended = multihead_attention(x[0], x[1], x[2], weights, x[7], heads);
+    return Tensors{attended.output, attended.weights};
+  };
   return call;
 }
 

@@ -1,3 +1,5 @@
+#include "benchmarks/memory.h"
+
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -14,14 +16,7 @@ double status_bytes(const std::string& field) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);)
     if (line.starts_with(field)) return 1024.0 * std::stod(line.substr(field.size()));
-  throw std::runtime_error("[bench attention] memory cannot be measured: /proc/self/status has no " + field);
-}
-
-// Makes the peak of resident memory start anew from what is resident now.
-void reset_peak() {
-  std::ofstream file("/proc/self/clear_refs");
-  file << "5" << std::flush;
-  if (!file) throw std::runtime_error("[bench attention] memory cannot be measured: /proc/self/clear_refs is closed");
+  throw std::runtime_error("[bench] memory cannot be measured: /proc/self/status has no " + field);
 }
 
 Contender find(const AttentionBenchOptions& options, std::string_view name, std::string_view pass) {
@@ -32,6 +27,21 @@ Contender find(const AttentionBenchOptions& options, std::string_view name, std:
 }
 
 }  // namespace
+
+double resident_bytes() {
+  return status_bytes("VmRSS:");
+}
+
+double peak_resident_bytes() {
+  return status_bytes("VmHWM:");
+}
+
+void restart_peak() {
+  malloc_trim(0);
+  std::ofstream file("/proc/self/clear_refs");
+  file << "5" << std::flush;
+  if (!file) throw std::runtime_error("[bench] memory cannot be measured: /proc/self/clear_refs is closed");
+}
 
 double measure_memory(const AttentionBenchOptions& options, std::string_view name, std::string_view pass) {
   options.validate();
@@ -47,12 +57,11 @@ double measure_memory(const AttentionBenchOptions& options, std::string_view nam
     warm.release();
   }
   const auto ready = find(options, name, pass).ready();
-  malloc_trim(0);
-  reset_peak();
-  const double begin = status_bytes("VmRSS:");
+  restart_peak();
+  const double begin = resident_bytes();
   ready.before();
   const auto outputs = static_cast<double>(ready.run());
-  return (status_bytes("VmHWM:") - begin - outputs) / (1024.0 * 1024.0);
+  return (peak_resident_bytes() - begin - outputs) / (1024.0 * 1024.0);
 }
 
 }  // namespace camber::benchmarks

@@ -88,7 +88,10 @@ Frame load_frame(const Dataset& dataset, Index sample, const FrameOptions& optio
     throw std::runtime_error("[load_frame] sample '" + std::string(tables.sample[sample].token) +
                              "' must have a key frame of " + (reference.empty() ? "a LiDAR or camera" : reference));
   const SampleData& data = tables.sample_data[reference_row];
-  Frame frame{.sample = sample, .timestamp = data.timestamp, .reference = dataset.pose_of(data)};
+  Frame frame{.sample = sample,
+              .token = tables.sample[sample].token,
+              .timestamp = data.timestamp,
+              .reference = dataset.pose_of(data)};
   if (dataset.sensor_of(data).modality != Modality::kLidar) frame.reference.sensor_to_ego = {};
   frame.lidar_available = std::any_of(lidars.begin(), lidars.end(), [&](const std::string& channel) {
     return dataset.key_frame(sample, channel) != kNone;

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "camber/detection/weights.h"
 #include "camber/eval/detection_box.h"
 
 namespace camber::detection {
@@ -118,6 +119,24 @@ void add_sensors(DetectorBatch& batch, std::span<const data::LoadedSample> sampl
   }
 }
 
+// Maps that other encoders made, one file a frame. What a file lacks is refused with its name by the reader, shapes
+// that are not the options' by the detector.
+void add_features(DetectorBatch& batch, std::span<const data::LoadedSample> samples, const EncoderOptions& options) {
+  std::vector<torch::Tensor> grids, cameras;
+  for (const auto& sample : samples) {
+    const auto& frame = sample.delivery.frame;
+    if (frame.token.empty())
+      throw std::invalid_argument("[collate] samples must come from a data set's tables to find their maps in " +
+                                  options.features);
+    const storage::SafetensorsFile file(std::filesystem::path(options.features) /
+                                        (std::string(frame.token) + ".safetensors"));
+    grids.push_back(tensor_of(file.at("bev")).to(torch::kFloat));
+    if (!frame.cameras.empty()) cameras.push_back(tensor_of(file.at("cameras")).to(torch::kFloat));
+  }
+  batch.bev_features = torch::stack(grids);
+  if (!cameras.empty()) batch.camera_features.push_back(torch::stack(cameras));
+}
+
 }  // namespace
 
 DetectorBatch collate(std::span<const data::LoadedSample> samples, const DetectorOptions& options) {
@@ -133,8 +152,12 @@ DetectorBatch collate(std::span<const data::LoadedSample> samples, const Detecto
     batch.origins.push_back({frame.sample, frame.reference, sample.augmentation.world});
   }
   batch.scene.validate(batch.size);
-  add_points(batch, samples);
-  add_pictures(batch, samples);
+  if (options.encoder.kind != EncoderKind::kFeatures) {
+    add_points(batch, samples);
+    add_pictures(batch, samples);
+  } else if (!options.encoder.features.empty()) {
+    add_features(batch, samples, options.encoder);
+  }
   add_sensors(batch, samples);
   return batch;
 }

@@ -24,6 +24,12 @@ struct KeyMaps {
   torch::Tensor cameras{};  // [B, keys of all cameras, camera_channels]; undefined likewise
 };
 
+/// Boxes that one layer predicts.
+struct LayerBoxes {
+  torch::Tensor logits{};  // [B, N, classes]
+  torch::Tensor codes{};   // [B, N, 10]
+};
+
 /// Numbers of M maps [B, M] as those of the X sensors that trust tells apart: [B, X], cameras by their mean.
 torch::Tensor by_sensor(const torch::Tensor& by_map, std::int64_t sensors);
 
@@ -46,6 +52,8 @@ class CmtHeadImpl : public torch::nn::Module {
   torch::Tensor memory_of(const KeyMaps& maps, const DetectorBatch& batch);
   /// The references of the queries in metres, [Q, 3].
   torch::Tensor references() const;
+  /// What a layer's heads make of its normalised state [B, N, C], round references [B, N, 3].
+  LayerBoxes boxes_of(const torch::Tensor& state, const torch::Tensor& references, std::int64_t layer);
 
   nn::QueryRouter router{nullptr};
   nn::AttentionBias attention_bias{nullptr};

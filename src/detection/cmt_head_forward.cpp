@@ -7,9 +7,9 @@ namespace camber::detection {
 /// What one forward pass carries from step to step; N = D + Q queries, denoising ones first.
 struct CmtHeadImpl::Pass {
   torch::Tensor memory{}, memory_position{};  // [B, K, C]
-  torch::Tensor references{};               // [B, N, 3], of the layer at hand
-  torch::Tensor query_position{};           // [B, N, C], of the first layer
-  std::optional<torch::Tensor> blocked;   // of the self-attention
+  torch::Tensor references{};                 // [B, N, 3], of the layer at hand
+  torch::Tensor query_position{};             // [B, N, C], of the first layer
+  std::optional<torch::Tensor> blocked;       // of the self-attention
   nn::QueryPlacement placement;
   torch::Tensor trust{};  // [B, N, X]
   nn::BiasWindows windows;
@@ -42,7 +42,8 @@ torch::Tensor CmtHeadImpl::trust_of(const Pass& pass, const DetectorBatch& batch
   inputs.cues = {.age = by_sensor(batch.age, sensors).to(pass.memory.scalar_type()),
                  .level = by_sensor(batch.level, sensors).to(pass.memory.scalar_type())};
   inputs.shuffle_seed = options.seed;
-  inputs.dropout_seed = random::Stream(options.seed, "dropout.router").at(static_cast<std::uint64_t>(options.step)).key();
+  inputs.dropout_seed =
+      random::Stream(options.seed, "dropout.router").at(static_cast<std::uint64_t>(options.step)).key();
   if (options_.router.mode == nn::RouterMode::kOracle) inputs.labels = oracle();
   const auto trust = router->forward(inputs);
   switch (options.trust) {
@@ -57,10 +58,15 @@ torch::Tensor CmtHeadImpl::trust_of(const Pass& pass, const DetectorBatch& batch
   }
 }
 
-void CmtHeadImpl::predict(Pass& pass, std::int64_t layer, const torch::Tensor& state) {
+LayerBoxes CmtHeadImpl::boxes_of(const torch::Tensor& state, const torch::Tensor& references, std::int64_t layer) {
   const auto outputs = heads_->forward(torch::nan_to_num(state), layer);
-  pass.logits.push_back(outputs.logits);
-  pass.codes.push_back(codes_of(outputs.raw, pass.references));
+  return {outputs.logits, codes_of(outputs.raw, references)};
+}
+
+void CmtHeadImpl::predict(Pass& pass, std::int64_t layer, const torch::Tensor& state) {
+  const auto boxes = boxes_of(state, pass.references, layer);
+  pass.logits.push_back(boxes.logits);
+  pass.codes.push_back(boxes.codes);
 }
 
 ops::StructuredBias CmtHeadImpl::bias_of(Pass& pass, const DetectorBatch& batch, std::int64_t layer) {
@@ -80,12 +86,15 @@ nn::DecoderOutput CmtHeadImpl::decode_queries(Pass& pass, const DetectorBatch& b
                            .memory_position = pass.memory_position,
                            .self_blocked = pass.blocked,
                            .cross_masks = {.segment_available = batch.available},
-                           .statistics = options.statistics,
                            .implementation = options.implementation};
   inputs.dropout_seed =
       random::Stream(options.seed, "dropout.decoder").at(static_cast<std::uint64_t>(options.step)).key();
-  const bool follow = options_.head.refine ||
-                      (options_.has_router() && options_.bias.centre == nn::WindowCentre::kRefined);
+  if (options.statistics)
+    inputs.statistics_from = 0;
+  else if (options.attention_mass)
+    inputs.statistics_from = options_.head.decoder.num_layers - 1;
+  const bool follow =
+      options_.head.refine || (options_.has_router() && options_.bias.centre == nn::WindowCentre::kRefined);
   if (follow)
     inputs.refined_position = [&](std::int64_t layer, const torch::Tensor& previous) {
       predict(pass, layer - 1, previous);
@@ -111,8 +120,7 @@ DetectorOutput CmtHeadImpl::forward(const KeyMaps& maps, const DetectorBatch& ba
   pass.segment_offsets = torch::tensor(batch.scene.layout().segment_offsets(), torch::kLong);
   const auto learned = references().unsqueeze(0).expand({batch.size, -1, -1});
   const std::int64_t extra = denoising.count, queries = options_.head.num_queries;
-  pass.references =
-      extra > 0 ? torch::cat({denoising.references.to(learned.scalar_type()), learned}, 1) : learned;
+  pass.references = extra > 0 ? torch::cat({denoising.references.to(learned.scalar_type()), learned}, 1) : learned;
   if (extra > 0) pass.blocked = denoising_mask(denoising, queries);
   pass.query_position = query_positions(pass.references, batch);
   DetectorOutput output;
@@ -133,14 +141,13 @@ DetectorOutput CmtHeadImpl::forward(const KeyMaps& maps, const DetectorBatch& ba
     output.denoising_logits = logits.narrow(2, 0, extra);
     output.denoising_codes = codes.narrow(2, 0, extra);
   }
-  output.statistics = decoded.statistics;
-  if (options.statistics)
+  if (options.statistics) output.statistics = decoded.statistics;
+  if (options.statistics || options.attention_mass)
     output.attention_mass = decoded.statistics.back().segment_mass.mean(1).narrow(1, extra, queries);
   if (grid_classes_ && is_training()) {
     const std::int64_t grid_keys = batch.scene.grid.keys();
     output.grid_logits = grid_classes_->forward(pass.memory.narrow(1, 0, grid_keys));
-    output.camera_logits =
-        camera_classes_->forward(pass.memory.narrow(1, grid_keys, pass.memory.size(1) - grid_keys));
+    output.camera_logits = camera_classes_->forward(pass.memory.narrow(1, grid_keys, pass.memory.size(1) - grid_keys));
   }
   return output;
 }

@@ -45,11 +45,11 @@ Detector Detector::load(const std::filesystem::path& file) {
   const auto report = load_weights(*detector, source);
   const auto first = [](const std::vector<std::string>& names) { return names.empty() ? std::string() : names[0]; };
   if (!report.complete())
-    throw std::runtime_error(
-        "[Detector] " + file.string() + " must hold exactly the detector's weights; missing " +
-        std::to_string(report.missing.size()) + " " + first(report.missing) + ", unexpected " +
-        std::to_string(report.unexpected.size()) + " " + first(report.unexpected) + ", of another shape " +
-        std::to_string(report.other_shape.size()) + " " + first(report.other_shape));
+    throw std::runtime_error("[Detector] " + file.string() + " must hold exactly the detector's weights; missing " +
+                             std::to_string(report.missing.size()) + " " + first(report.missing) + ", unexpected " +
+                             std::to_string(report.unexpected.size()) + " " + first(report.unexpected) +
+                             ", of another shape " + std::to_string(report.other_shape.size()) + " " +
+                             first(report.other_shape));
   detector->eval();
   return detector;
 }
@@ -58,10 +58,11 @@ std::vector<Detection> Detector::detect(const Frame& frame) const {
   const torch::NoGradGuard guard;
   DetectorImpl& model = *ptr();
   TORCH_CHECK_VALUE(!model.is_training(), "[detect] the detector must be in evaluation mode: call ->eval()");
+  TORCH_CHECK_VALUE(model.options().encoder.kind != EncoderKind::kFeatures,
+                    "[detect] the detector must have encoders of its own: give maps of other encoders to ->forward");
   const auto batch = collate(to_delivery(frame, model.options()), frame.cues, model.options());
-  const auto positions =
-      model.parts().positions->get(batch.scene, [&] { return model.key_positions(batch.scene); });
-  return model.decode(model.run(batch, {.denoising = false, .statistics = true}, positions), batch)[0];
+  const auto positions = model.parts().positions->get(batch.scene, [&] { return model.key_positions(batch.scene); });
+  return model.decode(model.run(batch, {.denoising = false, .attention_mass = true}, positions), batch)[0];
 }
 
 }  // namespace camber::detection

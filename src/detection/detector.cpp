@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "camber/detection/box_coding.h"
-#include "detection/detector_parts.h"
 #include "detection/denoising.h"
+#include "detection/detector_parts.h"
 #include "detection/initial_values.h"
 #include "detection/losses.h"
 
@@ -18,6 +18,11 @@ torch::Tensor spread(const torch::Tensor& encoded, const torch::Tensor& elements
   auto sizes = encoded.sizes().vec();
   sizes[0] = total;
   return torch::zeros(sizes, encoded.options()).index_copy(0, elements, encoded);
+}
+
+// Batch elements whose LiDAR delivers.
+torch::Tensor with_lidar(const DetectorBatch& batch) {
+  return batch.available.select(1, 0).nonzero().squeeze(1);
 }
 
 }  // namespace
@@ -33,6 +38,7 @@ DetectorImpl::DetectorImpl(DetectorOptions options, std::uint64_t seed)
     parts_->camera_encoder = register_module("camera_encoder", make_reference_camera_encoder(options_));
   }
   parts_->channels = options_.encoder.camera_channels;
+  parts_->space = options_.space;
   parts_->head = register_module("head", CmtHead(options_));
   initialise_by_name(*this, seed);
   parts_->head->initialise(seed, "head");
@@ -40,13 +46,16 @@ DetectorImpl::DetectorImpl(DetectorOptions options, std::uint64_t seed)
 
 DetectorImpl::~DetectorImpl() = default;
 
-KeyMaps DetectorImpl::Parts::encode(const DetectorBatch& batch) const {
+PillarPoints DetectorImpl::Parts::voxelise(const DetectorBatch& batch) const {
+  return pillar_points(batch.points, batch.point_offsets, with_lidar(batch), space);
+}
+
+KeyMaps DetectorImpl::Parts::encode(const DetectorBatch& batch, const PillarPoints& pillars) const {
   KeyMaps maps;
   const auto type = head->parameters().front().scalar_type();
   const auto present = batch.available;
-  const auto with_lidar = present.select(1, 0).nonzero().squeeze(1);
-  if (with_lidar.size(0) > 0)
-    maps.bev = spread(lidar_encoder->forward(batch.points, batch.point_offsets, with_lidar), with_lidar, batch.size);
+  const auto clouds = with_lidar(batch);
+  if (clouds.size(0) > 0) maps.bev = spread(lidar_encoder->forward(pillars, clouds.size(0)), clouds, batch.size);
   std::vector<torch::Tensor> runs;
   std::int64_t first = 1;
   bool any = false;
@@ -75,8 +84,8 @@ KeyMaps DetectorImpl::Parts::given(const DetectorBatch& batch, const EncoderOpti
   const auto& grid = batch.scene.grid;
   TORCH_CHECK_VALUE(!maps.bev.defined() || maps.bev.sizes() == torch::IntArrayRef({batch.size, options.bev_channels,
                                                                                    grid.rows(), grid.columns()}),
-                    "[Detector] bev_features must be [", batch.size, ", ", options.bev_channels, ", ", grid.rows(), ", ",
-                    grid.columns(), "], got ", maps.bev.sizes());
+                    "[Detector] bev_features must be [", batch.size, ", ", options.bev_channels, ", ", grid.rows(),
+                    ", ", grid.columns(), "], got ", maps.bev.sizes());
   std::vector<torch::Tensor> runs;
   std::int64_t keys = 0;
   for (const auto& run : batch.camera_features) {
@@ -103,7 +112,8 @@ DetectorOutput DetectorImpl::run(const DetectorBatch& batch, const ForwardOption
   DenoisingQueries denoising;
   if (is_training() && options.denoising && !batch.targets.empty())
     denoising = make_denoising_queries(batch, options_, options.seed, options.step);
-  const auto maps = parts_->lidar_encoder ? parts_->encode(batch) : Parts::given(batch, options_.encoder);
+  const auto maps =
+      parts_->lidar_encoder ? parts_->encode(batch, parts_->voxelise(batch)) : Parts::given(batch, options_.encoder);
   return parts_->head->forward(maps, batch, denoising, options, key_positions);
 }
 

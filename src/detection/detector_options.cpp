@@ -137,6 +137,7 @@ data::FrameOptions DetectorOptions::frame_options() const {
   frame.feature_stride = encoder.feature_stride;
   frame.sweeps.previous = encoder.previous_sweeps;
   frame.range = {space.x_min, space.x_max, space.y_min, space.y_max, space.z_min, space.z_max};
+  frame.load_points = frame.load_pictures = encoder.kind != EncoderKind::kFeatures;
   return frame;
 }
 

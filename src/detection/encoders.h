@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include "camber/detection/detector_options.h"
+#include "detection/pillars.h"
 
 namespace camber::detection {
 
@@ -12,9 +13,8 @@ namespace camber::detection {
 class LidarEncoderImpl : public torch::nn::Module {
  public:
   ~LidarEncoderImpl() override = default;
-  /// The clouds of the batch elements `elements` [E] -> [E, bev_channels, rows, columns] on the grid of the keys.
-  virtual torch::Tensor forward(const torch::Tensor& points, const torch::Tensor& point_offsets,
-                                const torch::Tensor& elements) = 0;
+  /// The pillars of E clouds -> [E, bev_channels, rows, columns] on the grid of the keys.
+  virtual torch::Tensor forward(const PillarPoints& pillars, std::int64_t clouds) = 0;
 };
 
 /// From pictures [n, 3, H, W] in 0..1, red first, to maps [n, camera_channels, H / stride, W / stride].

@@ -117,13 +117,11 @@ PillarEncoderImpl::PillarEncoderImpl(const SpaceOptions& space, std::int64_t wid
   linear_ = register_module("linear", torch::nn::Linear(kPointFeatures, width));
 }
 
-torch::Tensor PillarEncoderImpl::forward(const torch::Tensor& points, const torch::Tensor& point_offsets,
-                                         const torch::Tensor& elements) {
+torch::Tensor PillarEncoderImpl::forward(const PillarPoints& pillars, std::int64_t clouds) {
   const auto grid = space_.pillars();
-  const auto pillars = pillar_points(points, point_offsets, elements, space_);
   const auto values = torch::relu(linear_->forward(pillars.features.to(linear_->weight.scalar_type())));
-  const auto map = scatter_max(values, pillars.cell, elements.size(0) * grid.keys());
-  return map.view({elements.size(0), grid.rows(), grid.columns(), width_ + 1}).permute({0, 3, 1, 2});
+  const auto map = scatter_max(values, pillars.cell, clouds * grid.keys());
+  return map.view({clouds, grid.rows(), grid.columns(), width_ + 1}).permute({0, 3, 1, 2});
 }
 
 }  // namespace camber::detection

@@ -12,9 +12,9 @@ namespace camber::detection {
 /// intensity, place in the space (2), time lag.
 inline constexpr std::int64_t kPointFeatures = 8;
 
-/// points [N, 5] with their pillar: features [n, kPointFeatures] and cell int64 [n] = (element * rows + row) * columns +
-/// column, points outside of the grid left out. point_offsets [B + 1] tells whose they are; `elements` [E] which batch
-/// elements take part, renumbered 0 .. E - 1.
+/// points [N, 5] with their pillar: features [n, kPointFeatures] and cell int64 [n] = (element * rows + row) * columns
+/// + column, points outside of the grid left out. point_offsets [B + 1] tells whose they are; `elements` [E] which
+/// batch elements take part, renumbered 0 .. E - 1.
 struct PillarPoints {
   torch::Tensor features{}, cell{};
 };
@@ -30,7 +30,7 @@ torch::Tensor scatter_max(const torch::Tensor& values, const torch::Tensor& cell
 class PillarEncoderImpl : public torch::nn::Module {
  public:
   PillarEncoderImpl(const SpaceOptions& space, std::int64_t width);
-  torch::Tensor forward(const torch::Tensor& points, const torch::Tensor& point_offsets, const torch::Tensor& elements);
+  torch::Tensor forward(const PillarPoints& pillars, std::int64_t clouds);
 
  private:
   SpaceOptions space_;

@@ -17,10 +17,9 @@ torch::nn::BatchNorm2d batch_norm(std::int64_t channels) {
 class ConvolutionImpl : public torch::nn::Module {
  public:
   ConvolutionImpl(std::int64_t inputs, std::int64_t outputs, std::int64_t size, std::int64_t stride) {
-    conv_ = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(inputs, outputs, size)
-                                                          .stride(stride)
-                                                          .padding(size / 2)
-                                                          .bias(false)));
+    conv_ = register_module(
+        "conv", torch::nn::Conv2d(
+                    torch::nn::Conv2dOptions(inputs, outputs, size).stride(stride).padding(size / 2).bias(false)));
     norm_ = register_module("norm", batch_norm(outputs));
   }
   torch::Tensor forward(const torch::Tensor& input) { return norm_->forward(conv_->forward(input)).relu_(); }
@@ -50,14 +49,13 @@ class ReferenceLidarEncoder : public LidarEncoderImpl {
     second_ = register_module("second", block(kFirst, kSecond));
     join_first_ = register_module("join_first", Convolution(kFirst, kJoined, 1, 1));
     join_second_ = register_module(
-        "join_second", torch::nn::ConvTranspose2d(
-                           torch::nn::ConvTranspose2dOptions(kSecond, kJoined, 2).stride(2).bias(false)));
+        "join_second",
+        torch::nn::ConvTranspose2d(torch::nn::ConvTranspose2dOptions(kSecond, kJoined, 2).stride(2).bias(false)));
     join_norm_ = register_module("join_norm", batch_norm(kJoined));
   }
 
-  torch::Tensor forward(const torch::Tensor& points, const torch::Tensor& point_offsets,
-                        const torch::Tensor& elements) override {
-    const auto near = first_->forward(pillars_->forward(points, point_offsets, elements));
+  torch::Tensor forward(const PillarPoints& pillars, std::int64_t clouds) override {
+    const auto near = first_->forward(pillars_->forward(pillars, clouds));
     const auto far = second_->forward(near);
     const auto raised = join_norm_->forward(join_second_->forward(far)).relu_();
     return torch::cat({join_first_->forward(near), raised}, 1);

@@ -1,7 +1,7 @@
+#include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/activation.h>
 
 #include "detection/encoders.h"
 #include "detection/pillars.h"
@@ -13,10 +13,9 @@ namespace {
 class ConvolutionBlockImpl : public torch::nn::Module {
  public:
   ConvolutionBlockImpl(std::int64_t inputs, std::int64_t outputs, std::int64_t stride, std::int64_t size = 3) {
-    conv_ = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(inputs, outputs, size)
-                                                          .stride(stride)
-                                                          .padding(size / 2)
-                                                          .bias(false)));
+    conv_ = register_module(
+        "conv", torch::nn::Conv2d(
+                    torch::nn::Conv2dOptions(inputs, outputs, size).stride(stride).padding(size / 2).bias(false)));
     norm_ = register_module("norm", torch::nn::BatchNorm2d(outputs));
     conv_->weight.set_data(conv_->weight.data().to(torch::MemoryFormat::ChannelsLast));
   }
@@ -39,14 +38,13 @@ class SmallLidarEncoder : public LidarEncoderImpl {
   explicit SmallLidarEncoder(const DetectorOptions& options) {
     const std::int64_t narrow = options.encoder.pillar_width, wide = options.encoder.bev_channels;
     pillars_ = register_module("pillars", PillarEncoder(options.space, narrow));
-    blocks_ = register_module("blocks", torch::nn::Sequential(ConvolutionBlock(narrow + 1, narrow, 1),
-                                                              ConvolutionBlock(narrow, wide, 2),
-                                                              ConvolutionBlock(wide, wide, 1),
-                                                              ConvolutionBlock(wide, wide, 1), pointwise(wide, wide)));
+    blocks_ = register_module(
+        "blocks",
+        torch::nn::Sequential(ConvolutionBlock(narrow + 1, narrow, 1), ConvolutionBlock(narrow, wide, 2),
+                              ConvolutionBlock(wide, wide, 1), ConvolutionBlock(wide, wide, 1), pointwise(wide, wide)));
   }
-  torch::Tensor forward(const torch::Tensor& points, const torch::Tensor& point_offsets,
-                        const torch::Tensor& elements) override {
-    return blocks_->forward(pillars_->forward(points, point_offsets, elements));
+  torch::Tensor forward(const PillarPoints& pillars, std::int64_t clouds) override {
+    return blocks_->forward(pillars_->forward(pillars, clouds));
   }
 
  private:
@@ -58,10 +56,10 @@ class SmallCameraEncoder : public CameraEncoderImpl {
  public:
   explicit SmallCameraEncoder(const DetectorOptions& options) {
     const std::int64_t wide = options.encoder.camera_channels;
-    blocks_ = register_module(
-        "blocks", torch::nn::Sequential(ConvolutionBlock(3, 24, 2, 5), ConvolutionBlock(24, 32, 2),
-                                        ConvolutionBlock(32, 32, 1), ConvolutionBlock(32, wide, 2),
-                                        ConvolutionBlock(wide, wide, 1), pointwise(wide, wide)));
+    blocks_ =
+        register_module("blocks", torch::nn::Sequential(ConvolutionBlock(3, 24, 2, 5), ConvolutionBlock(24, 32, 2),
+                                                        ConvolutionBlock(32, 32, 1), ConvolutionBlock(32, wide, 2),
+                                                        ConvolutionBlock(wide, wide, 1), pointwise(wide, wide)));
   }
   torch::Tensor forward(const torch::Tensor& pictures) override {
     return blocks_->forward((pictures - 0.5).contiguous(torch::MemoryFormat::ChannelsLast));

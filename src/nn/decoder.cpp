@@ -97,7 +97,7 @@ DecoderOutput TransformerDecoderImpl::forward(const DecoderInputs& inputs) {
     const AttentionCall call{
         .bias = inputs.bias ? inputs.bias(i, states.empty() ? torch::Tensor{} : states.back()) : ops::StructuredBias{},
         .masks = inputs.cross_masks,
-        .statistics = inputs.statistics,
+        .statistics = inputs.statistics_from && i >= *inputs.statistics_from,
         .implementation = inputs.implementation,
         .dropout_seed = stream.at(static_cast<std::uint64_t>(i)).key()};
     const auto attended = layers[static_cast<std::size_t>(i)]->as<DecoderLayer>()->forward(queries, current, call);

@@ -10,7 +10,6 @@
 #include <camber/train/training_loop.h>
 
 #include "detection/detector_parts.h"
-#include "detection/pillars.h"
 #include "train/tensor_state.h"
 
 namespace camber::train {
@@ -58,20 +57,18 @@ void time_frame(detection::Detector& detector, const data::Dataset& dataset, dat
   const detection::DetectorOptions& options = detector->options();
   const auto& parts = detector->parts();
   const data::Delivery delivery = stages.time(
-      "load", [&] { return data::clean_delivery(data::load_frame(dataset, sample, options.frame_options())); });
+      "decode", [&] { return data::clean_delivery(data::load_frame(dataset, sample, options.frame_options())); });
   const auto begin = std::chrono::steady_clock::now();
   const auto batch = stages.time("collate", [&] { return detection::collate(delivery, {}, options); });
-  const auto maps = stages.time("encode", [&] { return parts.encode(batch); });
+  const auto pillars = stages.time("voxelise", [&] { return parts.voxelise(batch); });
+  const auto maps = stages.time("encode", [&] { return parts.encode(batch, pillars); });
   const auto output = stages.time("head", [&] {
     const auto positions = parts.positions->get(batch.scene, [&] { return detector->key_positions(batch.scene); });
     return detection::CmtHead(parts.head)
-        ->forward(maps, batch, {}, {.denoising = false, .statistics = true}, positions);
+        ->forward(maps, batch, {}, {.denoising = false, .attention_mass = true}, positions);
   });
-  stages.time("decode", [&] { return detector->decode(output, batch); });
+  stages.time("boxes", [&] { return detector->decode(output, batch); });
   stages.add("detect", begin);
-  stages.time("voxelise", [&] {
-    return detection::pillar_points(batch.points, batch.point_offsets, torch::zeros({1}, torch::kLong), options.space);
-  });
 }
 
 data::Batch first_batch(const detection::Detector& detector, const data::Dataset& dataset, const data::Split& split,
@@ -153,6 +150,9 @@ DetectorBench bench_detector(detection::Detector detector, const data::Dataset& 
                              const DetectorBenchOptions& options) {
   if (split.samples.empty()) {
     throw std::invalid_argument("[bench detector] split " + split.name + " must hold a frame, got none");
+  }
+  if (detector->options().encoder.kind == detection::EncoderKind::kFeatures) {
+    throw std::invalid_argument("[bench detector] the detector must have encoders of its own, got maps of others");
   }
   detector->eval();
   DetectorBench bench;

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include <camber/train/detector_evaluation.h>
+#include <camber/train/detector_options.h>
 
 namespace camber::train {
 
@@ -12,6 +13,10 @@ void detect_frames(detection::Detector detector, const DetectionRequest& request
   torch::NoGradGuard no_grad;
   detector->eval();
   const detection::DetectorOptions& options = detector->options();
+  const bool own_encoders = options.encoder.kind != detection::EncoderKind::kFeatures;
+  if (!own_encoders) {
+    check_features_faults(request.faults);
+  }
   data::LoaderOptions loading{.frame = options.frame_options(),
                               .faults = {.share = 0},
                               .fixed_faults = request.faults,
@@ -19,12 +24,13 @@ void detect_frames(detection::Detector detector, const DetectionRequest& request
                               .batch_size = request.batch_size,
                               .shuffle = false,
                               .epochs = 1,
+                              .cues = own_encoders,
                               .fault_pool = data::samples_of_scenes(request.dataset, request.split)};
   data::Loader loader(request.dataset, request.split.samples, loading, request.seed, request.threads);
   while (auto batch = loader.next()) {
     const detection::DetectorBatch tensors = detection::collate(*batch, options);
-    const detection::DetectorOutput output =
-        detector->forward(tensors, {.seed = request.seed, .statistics = request.statistics, .trust = request.trust});
+    const detection::DetectorOutput output = detector->forward(
+        tensors, {.seed = request.seed, .attention_mass = request.attention_mass, .trust = request.trust});
     auto found = detector->decode(output, tensors);
     for (std::size_t i = 0; i < batch->samples.size(); ++i) {
       take({.sample = std::move(batch->samples[i]),

@@ -1,13 +1,42 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include <camber/config/options.h>
 #include <camber/train/detector_options.h>
 
 namespace camber::train {
 
+void check_features_faults(const std::vector<std::string>& faults) {
+  for (const std::string& fault : faults) {
+    if (!data::fault_row(data::parse_fault(fault).kind).known) {
+      throw std::invalid_argument(
+          "[detector] faults must be known ones (lidar_off, cameras_off, camera_off) with encoder.kind = features, "
+          "where "
+          "the sensors' content is not at hand, got " +
+          fault);
+    }
+  }
+}
+
 void DetectorTrainingOptions::validate() const {
   detector.validate();
   loop.validate();
+  if (detector.encoder.kind != detection::EncoderKind::kFeatures) {
+    return;
+  }
+  if (detector.encoder.features.empty()) {
+    throw std::invalid_argument(
+        "[train] detector.encoder.features must name the folder of the maps with encoder.kind = features, got nothing");
+  }
+  const auto varied = config::differences(data::AugmentationOptions::none(), data.augmentation);
+  if (!varied.empty()) {
+    throw std::invalid_argument("[train] data.augmentation." + varied[0].path + " must be " + varied[0].first +
+                                " with encoder.kind = features, whose maps cannot be varied, got " + varied[0].second);
+  }
+  if (data.faults.share > 0) {
+    check_features_faults(data.faults.kinds);
+  }
+  check_features_faults(evaluation.faults);
 }
 
 data::LoaderOptions DetectorTrainingOptions::loader() const {
@@ -15,7 +44,8 @@ data::LoaderOptions DetectorTrainingOptions::loader() const {
           .faults = data.faults,
           .augmentation = data.augmentation,
           .batch_size = data.batch_size,
-          .batches_ahead = data.batches_ahead};
+          .batches_ahead = data.batches_ahead,
+          .cues = detector.encoder.kind != detection::EncoderKind::kFeatures};
 }
 
 TrainingLoopOptions DetectorTrainingOptions::loop_with_rules() const {

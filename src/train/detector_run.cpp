@@ -290,7 +290,7 @@ DetectorTrainingOptions options_of_checkpoint(const std::filesystem::path& file)
   const CheckpointInfo info = read_checkpoint_info(file);
   const auto found = info.metadata.find(kConfigKey);
   if (found == info.metadata.end()) {
-    throw std::runtime_error("[train] " + file.string() + " must hold a training's configuration, got none");
+    return {};
   }
   return config::parse<DetectorTrainingOptions>(found->second, file.string());
 }

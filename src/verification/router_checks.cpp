@@ -39,7 +39,7 @@ Seen cross_attention_only() {
   const ops::StructuredBias lean{.windows = ops::Windows{ones, torch::arange(kRouterQueries, torch::kInt),
                                                          torch::full({1, kRouterQueries}, 60.0F)}};
   s.inputs.bias = [&](std::int64_t, const torch::Tensor&) { return lean; };
-  s.inputs.statistics = true;
+  s.inputs.statistics_from = 0;
   const auto leaned = s.decoder->forward(s.inputs);
   bool refused = false;
   try {

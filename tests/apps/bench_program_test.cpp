@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
-// `camber bench attention`, called as a person calls it.
+// `camber bench attention` and `bench head`, called as a person calls it.
 namespace camber::app {
 namespace {
 
@@ -56,7 +56,7 @@ TEST(BenchProgram, MeasuresTimeMemoryAndSpeedup) {
 }
 
 TEST(BenchProgram, TextFitsEightyColumnsAndEveryExampleRuns) {
-  for (const std::string command : {"bench ", "bench attention "}) {
+  for (const std::string command : {"bench ", "bench attention ", "bench head "}) {
     const Answer help = call(command + "--help");
     const std::size_t example = help.output.find("example:\n  camber ");
     ASSERT_NE(example, std::string::npos) << command;
@@ -71,6 +71,23 @@ TEST(BenchProgram, TextFitsEightyColumnsAndEveryExampleRuns) {
   }
   const Answer csv = call("bench attention --queries 5 --keys 5000 --repeats 1 --no-memory --only local --format csv");
   EXPECT_EQ(std::count(csv.output.begin(), csv.output.end(), '\n'), 1 + 4) << csv.output;
+}
+
+TEST(BenchProgram, ComparesTheHeadWithItselfOnTorchsAttention) {
+  const Answer answer = call("bench head --queries 30 --layers 2 --objects 3 --repeats 1 --format json --quiet");
+  ASSERT_EQ(answer.code, 0) << answer.output;
+  const auto bench = nlohmann::json::parse(answer.output);
+  EXPECT_EQ(bench.at("problem").at("keys"), 22384);
+  std::map<std::string, double> best;
+  for (const auto& row : bench.at("rows")) best[row.at("name")] = row.at("best_milliseconds");
+  ASSERT_EQ(best.size(), 3U);
+  EXPECT_NEAR(bench.at("speedup").get<double>(), best.at("torch/head") / best.at("camber/head"), 1e-9);
+  EXPECT_NEAR(bench.at("router_and_bias").get<double>(),
+              best.at("camber/head") / best.at("camber/head_without_bias") - 1, 1e-9);
+  EXPECT_GT(bench.at("difference").get<double>(), 0);  // another order of sums: the same bits would be the same code
+  EXPECT_LE(bench.at("difference").get<double>(), bench.at("tolerance").get<double>());
+  EXPECT_EQ(bench.at("training").at("denoising_queries"), 30);
+  EXPECT_GT(bench.at("training").at("megabytes_above_weights").get<double>(), 20);
 }
 
 TEST(BenchProgram, BadInputIsAnsweredWithASentence) {

@@ -1,13 +1,17 @@
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <regex>
+#include <span>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "camber/storage/safetensors.h"
 
 // train, eval, predict and bench detector, called as a person calls them, on a world of a few frames.
 namespace camber::app {
@@ -175,12 +179,53 @@ TEST_F(TrainProgram, PredictsResultsThatTheMetricsAccept) {
   EXPECT_EQ(content(folder_ / "strip.png").substr(1, 3), "PNG");
 }
 
+TEST_F(TrainProgram, LearnsFromMapsOfOtherEncoders) {
+  fs::create_directories(folder_ / "maps");
+  std::vector<float> bev(8 * 32 * 32), cameras(6 * 8 * 6 * 15);
+  for (const Json& sample : Json::parse(content(folder_ / "world/v1.0-simulated/sample.json"))) {
+    const std::string token = sample["token"];
+    for (std::size_t i = 0; i < bev.size(); ++i)
+      bev[i] = std::sin(static_cast<float>(i) + static_cast<float>(token[0]));
+    for (std::size_t i = 0; i < cameras.size(); ++i) cameras[i] = std::cos(static_cast<float>(i) * 0.1F);
+    storage::write_safetensors(
+        folder_ / "maps" / (token + ".safetensors"),
+        {{.name = "bev", .shape = {8, 32, 32}, .bytes = std::as_bytes(std::span(bev))},
+         {.name = "cameras", .shape = {6, 8, 6, 15}, .bytes = std::as_bytes(std::span(cameras))}});
+  }
+  const std::string plain =
+      " --data.root=world --data.batch_size=2 --loop.steps=2 --threads 1 --detector.encoder.kind=features "
+      "--detector.encoder.bev_channels=8 --detector.encoder.camera_channels=8 --detector.head.shared_convolution=true "
+      "--data.augmentation.flip=false --data.augmentation.rotation=0 --data.augmentation.scale_min=1 "
+      "--data.augmentation.scale_max=1 --data.augmentation.picture_flip=false "
+      "--data.faults.kinds='[\"lidar_off\", \"cameras_off\"]'";
+  const std::string maps = plain + " --detector.encoder.features=maps";
+  const Answer trained = call("train --out of_maps" + maps);
+  ASSERT_EQ(trained.code, 0) << trained.errors;
+  const Answer judged = call("eval --run of_maps --split val --faults lidar_off --format json" + world_config());
+  EXPECT_EQ(judged.code, 0) << judged.errors;
+  const auto refused = [&](const std::string& arguments, const std::string& words) {
+    const Answer answer = call(arguments);
+    EXPECT_EQ(answer.code, 2) << arguments;
+    EXPECT_NE(answer.errors.find(words), std::string::npos) << answer.errors;
+  };
+  refused("train --out no_folder" + plain, "detector.encoder.features must name the folder");
+  refused("train --out turned" + maps + " --data.augmentation.rotation=5", "data.augmentation.rotation must be 0");
+  refused("train --out black" + maps + " --data.faults.kinds='[\"black\"]'", "faults must be known ones");
+  refused("eval --run of_maps --split val --faults black:5", "faults must be known ones");
+  fs::remove(folder_ / "maps" / fs::directory_iterator(folder_ / "maps")->path().filename());
+  const Answer missing = call("train --out of_fewer" + maps + " --loop.steps=20");
+  EXPECT_NE(missing.code, 0);
+  EXPECT_NE(missing.errors.find("maps/"), std::string::npos) << missing.errors;
+}
+
 TEST_F(TrainProgram, TimesEveryStage) {
   const Answer bench = call("bench detector --data world --split val --repeats 2 --bias --format json");
   ASSERT_EQ(bench.code, 0) << bench.errors;
   const Json report = json_of(bench.output);
   EXPECT_EQ(report["keys"], 1024 + 540);
-  EXPECT_EQ(report["frame"].size(), 7U);
+  std::vector<std::string> stages;
+  for (const Json& row : report["frame"]) stages.push_back(row["stage"]);
+  EXPECT_EQ(stages, (std::vector<std::string>{"decode", "collate", "voxelise", "encode", "head", "boxes", "detect"}));
   EXPECT_EQ(report["training"].size(), 5U);
 }
 

@@ -1,5 +1,7 @@
 #include "detection/denoising.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "detection/example_batch.h"
@@ -9,6 +11,8 @@ namespace camber::detection {
 namespace {
 
 using camber::proof::close;
+using camber::proof::figure;
+using camber::proof::largest_difference;
 using camber::proof::same_bits;
 using examples::example_batch;
 
@@ -99,6 +103,7 @@ Detector training_detector(const DetectorOptions& options) {
 }
 
 TEST(DenoisingQueries, LeaveTheLearnedQueriesAlone) {
+  double in_float = 0, in_double = 0;
   for (const bool with_router : {false, true}) {
     auto options = examples::tiny_options();
     if (with_router) options.router.mode = nn::RouterMode::kLearned;
@@ -109,12 +114,18 @@ TEST(DenoisingQueries, LeaveTheLearnedQueriesAlone) {
     ASSERT_GT(joined.denoising.count, 0);
     EXPECT_TRUE(close(joined.class_logits, plain.class_logits, 1e-5));
     EXPECT_TRUE(close(joined.codes, plain.codes, 1e-5));
+    in_float = std::max({in_float, largest_difference(joined.class_logits, plain.class_logits),
+                         largest_difference(joined.codes, plain.codes)});
     detector->to(torch::kDouble);
     const auto exact = run(detector, batch, false, ops::Implementation::kReference);
     const auto exact_joined = run(detector, batch, true, ops::Implementation::kReference);
     EXPECT_TRUE(close(exact_joined.class_logits, exact.class_logits, 1e-12));
     EXPECT_TRUE(close(exact_joined.codes, exact.codes, 1e-12));
+    in_double = std::max({in_double, largest_difference(exact_joined.class_logits, exact.class_logits),
+                          largest_difference(exact_joined.codes, exact.codes)});
   }
+  RecordProperty("float32", figure(in_float));
+  RecordProperty("float64", figure(in_double));
 }
 
 }  // namespace

@@ -1,9 +1,14 @@
 #include "camber/detection/detector.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
+#include "detection/encoders.h"
 #include "detection/example_batch.h"
 #include "support/comparison.h"
 
@@ -12,6 +17,8 @@ namespace {
 
 using camber::proof::close;
 using camber::proof::error_of;
+using camber::proof::figure;
+using camber::proof::largest_difference;
 using camber::proof::same_bits;
 using examples::example_batch;
 
@@ -87,8 +94,8 @@ TEST(Detector, AttendsToItsOwnPlaceFromTheStart) {
   const torch::NoGradGuard guard;
   const auto batch = example_batch(options, 1, 6);
   const auto [grid, cameras] = examples::first_layer_locality(*detector, batch);
-  RecordProperty("grid", std::to_string(grid));
-  RecordProperty("cameras", std::to_string(cameras));
+  RecordProperty("grid", figure(grid));
+  RecordProperty("cameras", figure(cameras));
   EXPECT_GE(grid, 0.12);
   EXPECT_GE(cameras, 0.10);
 }
@@ -117,11 +124,14 @@ TEST(Detector, OrderOfCamerasDoesNotMatter) {
   const auto order = torch::tensor({3, 0, 4, 1, 2});
   batch.pictures[0] = batch.pictures[0].index_select(1, order);
   std::vector<geometry::Camera> rig;
-  for (std::int64_t i = 0; i < 5; ++i) rig.push_back(batch.scene.cameras[0][static_cast<std::size_t>(order[i].item<std::int64_t>())]);
+  for (std::int64_t i = 0; i < 5; ++i)
+    rig.push_back(batch.scene.cameras[0][static_cast<std::size_t>(order[i].item<std::int64_t>())]);
   batch.scene.cameras[0] = rig;
   const auto after = detector->forward(batch);
   EXPECT_TRUE(close(after.codes, before.codes, 1e-4));
   EXPECT_TRUE(close(after.class_logits, before.class_logits, 1e-4));
+  RecordProperty("difference", figure(std::max(largest_difference(after.codes, before.codes),
+                                               largest_difference(after.class_logits, before.class_logits))));
 }
 
 void expect_finite(Detector& detector, const DetectorBatch& batch) {
@@ -197,7 +207,12 @@ TEST(Detector, DecodesTheBestFirstWithTrustAndAttention) {
   auto detector = in_evaluation(options);
   const torch::NoGradGuard guard;
   const auto batch = example_batch(options, 2, 3);
-  const auto found = detector->decode(detector->forward(batch, {.statistics = true}), batch);
+  const auto output = detector->forward(batch, {.attention_mass = true});
+  const auto with_all = detector->forward(batch, {.statistics = true});
+  EXPECT_TRUE(output.statistics.empty());
+  EXPECT_EQ(with_all.statistics.size(), 2U);
+  EXPECT_TRUE(same_bits(output.attention_mass, with_all.attention_mass));
+  const auto found = detector->decode(output, batch);
   ASSERT_EQ(found.size(), 2U);
   ASSERT_FALSE(found[0].empty());
   EXPECT_LE(found[0].size(), 50U);
@@ -223,6 +238,32 @@ TEST(Detector, TestTimeControlsReplaceTrust) {
   EXPECT_EQ(trust(TrustControl::kZero).abs().max().item<double>(), 0);
   EXPECT_EQ(trust(TrustControl::kOracle)[0][3][0].item<double>(), -1);
   EXPECT_EQ(trust(TrustControl::kOracle)[0][3][1].item<double>(), 1);
+}
+
+// Names and shapes as torchvision's resnet50 saves them, "name size size ...", its classifier (fc) included.
+TEST(ReferenceEncoder, HasTheNamesAndShapesOfTorchvisionsResNet50) {
+  const char* source = std::getenv("CAMBER_SOURCE");
+  if (source == nullptr) GTEST_SKIP() << "CAMBER_SOURCE names no source folder";
+  std::map<std::string, std::vector<std::int64_t>> known, ours;
+  std::ifstream list(std::string(source) + "/tests/support/torchvision_resnet50.txt");
+  for (std::string line; std::getline(list, line);) {
+    std::istringstream words(line);
+    std::string name;
+    words >> name;
+    auto& shape = known[name];
+    for (std::int64_t size = 0; words >> size;) shape.push_back(size);
+  }
+  ASSERT_EQ(known.size(), 320U);
+  const auto encoder = make_reference_camera_encoder(DetectorOptions::reference());
+  const std::string prefix = "backbone.";
+  const auto add = [&](const auto& tensors) {
+    for (const auto& item : tensors)
+      if (item.key().starts_with(prefix)) ours[item.key().substr(prefix.size())] = item.value().sizes().vec();
+  };
+  add(encoder->named_parameters());
+  add(encoder->named_buffers());
+  EXPECT_EQ(known.erase("fc.weight") + known.erase("fc.bias"), 2U);
+  EXPECT_EQ(ours, known);
 }
 
 TEST(Detector, TakesFeaturesOfOtherEncoders) {

@@ -19,8 +19,9 @@ geometry::Camera camera_at(double x, double y, double yaw, std::int64_t width, s
   auto lidar_to_camera = turn;
   const auto moved = turn.rotate({x, y, -0.3});
   lidar_to_camera.translation = {-moved[0], -moved[1], -moved[2]};
-  const geometry::Matrix4 intrinsic = {focal, 0, static_cast<double>(width) / 2,  0, 0, focal,
-                                       static_cast<double>(height) * 0.375, 0, 0, 0, 1, 0, 0, 0, 0, 1};
+  const geometry::Matrix4 intrinsic = {
+      focal, 0, static_cast<double>(width) / 2, 0, 0, focal, static_cast<double>(height) * 0.375, 0, 0, 0, 1, 0, 0, 0,
+      0,     1};
   return {.name = "camera",
           .width = width,
           .height = height,
@@ -55,14 +56,16 @@ DetectorBatch example_batch(const DetectorOptions& options, std::int64_t size, s
   const auto& encoder = options.encoder;
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   constexpr std::int64_t kPoints = 400;
-  batch.points = torch::rand({size * kPoints, 5}, generator) *
-                     torch::tensor({options.space.x_max * 1.9, options.space.y_max * 1.9, 2.5, 1.0, 0.1}, torch::kFloat) -
-                 torch::tensor({options.space.x_max * 0.95, options.space.y_max * 0.95, 1.8, 0.0, 0.0}, torch::kFloat);
+  batch.points =
+      torch::rand({size * kPoints, 5}, generator) *
+          torch::tensor({options.space.x_max * 1.9, options.space.y_max * 1.9, 2.5, 1.0, 0.1}, torch::kFloat) -
+      torch::tensor({options.space.x_max * 0.95, options.space.y_max * 0.95, 1.8, 0.0, 0.0}, torch::kFloat);
   batch.point_offsets = torch::arange(size + 1) * kPoints;
   for (std::int64_t b = 0; b < size; ++b) {
     std::vector<geometry::Camera> rig;
     for (std::int64_t v = 0; v < cameras; ++v) {
-      const double yaw = 2 * std::numbers::pi * static_cast<double>(v) / static_cast<double>(cameras) + 0.01 * static_cast<double>(b);
+      const double yaw =
+          2 * std::numbers::pi * static_cast<double>(v) / static_cast<double>(cameras) + 0.01 * static_cast<double>(b);
       rig.push_back(camera_at(0.5 * std::cos(yaw), 0.5 * std::sin(yaw), yaw, encoder.picture_width,
                               encoder.picture_height, encoder.feature_stride));
     }
@@ -70,8 +73,7 @@ DetectorBatch example_batch(const DetectorOptions& options, std::int64_t size, s
     batch.targets.push_back(example_targets(std::max<std::int64_t>(0, 3 - b), seed + static_cast<std::uint64_t>(b)));
   }
   if (cameras > 0)
-    batch.pictures.push_back(
-        torch::rand({size, cameras, 3, encoder.picture_height, encoder.picture_width}, generator));
+    batch.pictures.push_back(torch::rand({size, cameras, 3, encoder.picture_height, encoder.picture_width}, generator));
   batch.available = torch::ones({size, 1 + cameras}, torch::kBool);
   batch.age = torch::rand({size, 1 + cameras}, generator);
   batch.level = torch::rand({size, 1 + cameras}, generator) - 0.5;
@@ -84,7 +86,7 @@ Locality first_layer_locality(DetectorImpl& detector, const DetectorBatch& batch
   const torch::NoGradGuard guard;
   const auto& parts = detector.parts();
   auto head = parts.head;
-  const auto memory = head->memory_of(parts.encode(batch), batch);
+  const auto memory = head->memory_of(parts.encode(batch, parts.voxelise(batch)), batch);
   const auto key_position = head->key_positions(batch.scene, batch.size);
   const auto references = head->references().unsqueeze(0).expand({batch.size, -1, -1});
   const auto query_position = head->query_positions(references, batch);
@@ -98,8 +100,10 @@ Locality first_layer_locality(DetectorImpl& detector, const DetectorBatch& batch
     const auto projected = torch::linear(t, weight.narrow(0, part * width, width), bias.narrow(0, part * width, width));
     return projected.view({t.size(0), t.size(1), heads, width / heads}).transpose(1, 2);
   };
-  const auto scores = torch::matmul(split(state + query_position, 0), split(memory + key_position, 1).transpose(-1, -2));
-  const auto attention = torch::softmax(scores / std::sqrt(static_cast<double>(width / heads)), -1).mean(1);  // [B, Q, K]
+  const auto scores =
+      torch::matmul(split(state + query_position, 0), split(memory + key_position, 1).transpose(-1, -2));
+  const auto attention =
+      torch::softmax(scores / std::sqrt(static_cast<double>(width / heads)), -1).mean(1);  // [B, Q, K]
   const auto near_grid = torch::zeros_like(attention), near_cameras = torch::zeros_like(attention);
   const auto placement = nn::place_queries(references, batch.scene);
   const auto layout = batch.scene.layout();
@@ -112,8 +116,9 @@ Locality first_layer_locality(DetectorImpl& detector, const DetectorBatch& batch
         const double x = references[b][q][0].item<double>(), y = references[b][q][1].item<double>();
         for (std::int64_t r = 0; r < map.rows; ++r)
           for (std::int64_t c = 0; c < map.columns; ++c) {
-            const bool near = m == 0 ? std::hypot(batch.scene.grid.center_x(c) - x, batch.scene.grid.center_y(r) - y) <= 4
-                                     : column >= 0 && std::abs(c - column) <= 1 && std::abs(r - row) <= 1;
+            const bool near = m == 0
+                                  ? std::hypot(batch.scene.grid.center_x(c) - x, batch.scene.grid.center_y(r) - y) <= 4
+                                  : column >= 0 && std::abs(c - column) <= 1 && std::abs(r - row) <= 1;
             if (near) (m == 0 ? near_grid : near_cameras)[b][q][map.first_key + r * map.columns + c] = 1;
           }
       }

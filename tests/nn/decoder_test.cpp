@@ -127,7 +127,7 @@ TEST(Decoder, BiasActsInCrossAttentionAlsoWhenQueriesEqualKeys) {
                                                          torch::arange(kQueries, torch::kInt),
                                                          torch::full({1, kQueries}, 50.0F)}};
   s.inputs.bias = [&](std::int64_t, const torch::Tensor&) { return lean; };
-  s.inputs.statistics = true;
+  s.inputs.statistics_from = 0;
   const auto biased = s.decoder->forward(s.inputs);
   EXPECT_GT((biased.states - plain).abs().max().item<float>(), 1e-3);
   for (const auto& layer : biased.statistics) EXPECT_GT(layer.largest_weight.min().item<float>(), 0.999);

@@ -1,6 +1,8 @@
 #include "support/comparison.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -53,6 +55,17 @@ double largest(const at::Tensor& tensor) {
 
 ::testing::AssertionResult same_bits(const at::Tensor& actual, const at::Tensor& expected) {
   return compare(actual, expected, 0);
+}
+
+double largest_difference(const at::Tensor& actual, const at::Tensor& expected) {
+  const auto a = actual.detach().to(at::kDouble), e = expected.detach().to(at::kDouble);
+  return (a - e).abs().max().item<double>() / std::max(1.0, e.abs().max().item<double>());
+}
+
+std::string figure(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6e", value);
+  return text;
 }
 
 ::testing::AssertionResult gradients_match(const std::function<at::Tensor()>& loss,

@@ -63,6 +63,7 @@ struct FrameObject {
 /// A key frame: points, pictures and true objects in the frame of the reference sensor.
 struct Frame {
   Index sample = kNone;
+  std::string_view token{};    ///< of the sample; empty: it is not from tables
   std::int64_t timestamp = 0;  ///< of the reference sensor, microseconds
   SensorPose reference{};      ///< reference sensor -> ego -> global
   bool lidar_available = false;

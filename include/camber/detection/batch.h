@@ -25,7 +25,7 @@ struct Targets {
 /// Where a frame's boxes belong.
 struct FrameOrigin {
   data::Index sample = data::kNone;
-  data::SensorPose reference{};                       // LiDAR -> ego -> global
+  data::SensorPose reference{};                           // LiDAR -> ego -> global
   geometry::Matrix4 augmentation = geometry::kIdentity4;  // what was done to the frame's points
 };
 
@@ -56,6 +56,8 @@ struct DetectorBatch {
 
 /// Turns loaded samples into tensors. Objects are kept whose class is one of options.classes, whose centre lies in the
 /// space and that have a LiDAR or radar point. All frames must have the same number of cameras with the same maps.
+/// With encoder.kind = features and a folder in encoder.features, the maps are read from SAMPLE_TOKEN.safetensors
+/// there: "bev" [C, rows, columns] and "cameras" [V, C, rows, columns].
 ///
 ///   DetectorBatch batch = collate(*loader.next(), options);
 DetectorBatch collate(const data::Batch& batch, const DetectorOptions& options);

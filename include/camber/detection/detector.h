@@ -29,8 +29,9 @@ enum class TrustControl {
 struct ForwardOptions {
   std::uint64_t seed = 0;  // seed and step name the draws of dropout and denoising noise
   std::int64_t step = 0;
-  bool denoising = true;    // only while training
-  bool statistics = false;  // row statistics of every layer, and attention mass per sensor
+  bool denoising = true;        // only while training
+  bool attention_mass = false;  // mass per sensor, of the last layer
+  bool statistics = false;      // row statistics of every layer, the mass with them
   TrustControl trust = TrustControl::kModel;
   ops::Implementation implementation = ops::Implementation::kAuto;
 };
@@ -38,7 +39,7 @@ struct ForwardOptions {
 /// Denoising queries of a batch: group by group, padded to the frame with most objects.
 struct DenoisingQueries {
   std::int64_t groups = 0;
-  std::int64_t count = 0;    // D, queries of a frame
+  std::int64_t count = 0;      // D, queries of a frame
   torch::Tensor references{};  // float [B, D, 3], metres
   torch::Tensor object{};      // int64 [B, D]: the object that was noised, -1 padding
   torch::Tensor background{};  // bool [B, D]: noised so far that it counts as background
@@ -53,7 +54,7 @@ struct DetectorOutput {
   DenoisingQueries denoising{};
   torch::Tensor trust{};            // [B, Q, X]; undefined without a router
   torch::Tensor denoising_trust{};  // [B, D, X]
-  torch::Tensor attention_mass{};   // [B, Q, M], last layer, mean over heads; undefined without statistics
+  torch::Tensor attention_mass{};   // [B, Q, M], last layer, mean over heads; where asked for
   torch::Tensor references{};       // [B, Q, 3], metres: where the queries started
   torch::Tensor grid_logits{};      // [B, rows * columns, C]; undefined without dense_auxiliary
   torch::Tensor camera_logits{};    // [B, keys of all cameras, C]

@@ -98,6 +98,7 @@ struct SpaceOptions {
 
 struct EncoderOptions {
   EncoderKind kind = EncoderKind::kReference;
+  std::string features{};
   std::int64_t picture_width = 800, picture_height = 320;
   std::int64_t feature_stride = 16;
   std::int64_t previous_sweeps = 10;
@@ -108,6 +109,7 @@ struct EncoderOptions {
   template <class Visitor>
   void visit(Visitor& visitor) {
     visitor("kind", kind, "small, reference, or features: maps made by other encoders");
+    visitor("features", features, "features: folder with the maps of a frame in SAMPLE_TOKEN.safetensors");
     visitor("picture_width", picture_width, "width of the network's picture", config::Range{.min = 8});
     visitor("picture_height", picture_height, "height of the network's picture", config::Range{.min = 8});
     visitor("feature_stride", feature_stride, "pixels a feature cell; small 8, reference 16", config::Range{.min = 1});
@@ -222,8 +224,8 @@ struct LossOptions {
 ///   options.bias.segments = true;
 ///   Detector detector(options, /*seed=*/1);
 struct DetectorOptions {
-  std::vector<std::string> classes{"car",     "truck",      "construction_vehicle", "bus",        "trailer",
-                                   "barrier", "motorcycle", "bicycle",              "pedestrian", "traffic_cone"};
+  std::vector<std::string> classes{"car",        "truck",   "construction_vehicle", "bus",         "trailer", "barrier",
+                                   "motorcycle", "bicycle", "pedestrian",           "traffic_cone"};
   SpaceOptions space{};
   EncoderOptions encoder{};
   HeadOptions head{};

@@ -70,14 +70,15 @@ struct DecoderInputs {
   /// Position embeddings of the queries from the second layer on, from the normalised output of the layer before, for
   /// references that follow predictions; it is asked before the bias. Absent: query_position in all layers.
   std::function<torch::Tensor(std::int64_t layer, const torch::Tensor& previous)> refined_position{};
-  bool statistics = false;
+  /// The layers from this one on also give row statistics of their cross-attention; none by default.
+  std::optional<std::int64_t> statistics_from{};
   ops::Implementation implementation = ops::Implementation::kAuto;
   std::uint64_t dropout_seed = 0;
 };
 
 struct DecoderOutput {
   torch::Tensor states{};                              // [L, B, Q, C], each through the shared last norm
-  std::vector<ops::AttentionStatistics> statistics{};  // of the cross-attention, one a layer, where asked for
+  std::vector<ops::AttentionStatistics> statistics{};  // of the cross-attention of the layers that were asked for them
 };
 
 /// One layer: self_attn, norm, cross_attn, norm, ffn, norm.

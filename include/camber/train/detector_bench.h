@@ -26,7 +26,8 @@ struct StageTime {
 };
 
 struct DetectorBench {
-  std::vector<StageTime> frame{};     ///< load, collate, voxelise, encode, head, decode, and detect: all but load
+  /// decode (files to points and pictures), collate, voxelise, encode, head, boxes, and detect: all but decode
+  std::vector<StageTime> frame{};
   std::vector<StageTime> training{};  ///< forward, losses, backward, optimiser, and step: all of them
   std::int64_t parameters = 0;
   std::int64_t keys = 0;
@@ -36,7 +37,6 @@ struct DetectorBench {
 };
 
 /// Times every stage, frame by frame over the split's frames in turn, and training steps on one batch of them.
-/// `voxelise` is measured on its own and is a part of `encode` too.
 DetectorBench bench_detector(detection::Detector detector, const data::Dataset& dataset, const data::Split& split,
                              const DetectorBenchOptions& options);
 

@@ -20,7 +20,7 @@ struct DetectionRequest {
   std::int64_t batch_size = 4;
   int threads = 1;  ///< that load frames
   detection::TrustControl trust = detection::TrustControl::kModel;
-  bool statistics = false;  ///< also the attention's mass per sensor
+  bool attention_mass = false;  ///< also the attention's mass per sensor
   std::function<void(std::int64_t frames)> progress{};
 };
 

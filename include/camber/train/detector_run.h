@@ -35,7 +35,7 @@ struct DetectorRunResult {
 /// Trains a detector into a run folder: frames, batches, losses, steps, figures, checkpoints, evaluation, result.
 DetectorRunResult train_detector(const DetectorRunRequest& request);
 
-/// The configuration that a run folder or a checkpoint holds.
+/// The configuration that a run folder or a checkpoint holds; the defaults for weights that come without one.
 DetectorTrainingOptions options_of_run(const std::filesystem::path& folder);
 DetectorTrainingOptions options_of_checkpoint(const std::filesystem::path& file);
 
