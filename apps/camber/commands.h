@@ -15,6 +15,7 @@ void register_inspect(Command& program);
 void register_predict(Command& program);
 void register_report(Command& program);
 void register_simulate(Command& program);
+void register_study(Command& program);
 void register_train(Command& program);
 void register_verify(Command& program);
 void register_metrics(Command& program);

@@ -29,6 +29,7 @@ int main(int argument_count, char** arguments) {
     register_predict(program.root());
     register_report(program.root());
     register_simulate(program.root());
+    register_study(program.root());
     register_train(program.root());
     register_verify(program.root());
     register_metrics(program.root());

@@ -10,7 +10,9 @@
 
 #include "apps/camber/commands.h"
 #include "camber/report/run_report.h"
+#include "camber/report/study_report.h"
 #include "camber/storage/atomic_file.h"
+#include "camber/study/results.h"
 
 namespace camber::app {
 namespace {
@@ -32,7 +34,10 @@ std::pair<std::uintmax_t, bool> state_of(const std::filesystem::path& run) {
 
 void write_page(const ReportArguments& arguments) {
   const report::RunReportOptions options{.refresh_seconds = arguments.watch ? arguments.interval : 0};
-  storage::write_file(arguments.out, to_html(report::run_page(arguments.path, options)));
+  const bool study = study::is_study(arguments.path);
+  if (study && arguments.watch) throw std::invalid_argument("[report] --watch must be given with a run, got a study");
+  storage::write_file(arguments.out,
+                      to_html(study ? report::study_page(arguments.path) : report::run_page(arguments.path, options)));
 }
 
 // Writes the page anew whenever the run has moved, until it has a result or someone presses Ctrl-C.
@@ -71,9 +76,9 @@ int run_report(ReportArguments& arguments, const CommonOptions& common) {
 void register_report(Command& program) {
   auto arguments = std::make_shared<ReportArguments>();
   Command& command = program.add({.name = "report",
-                                  .summary = "one self-contained HTML page of a run, finished or running",
+                                  .summary = "one self-contained HTML page of a run or a study, finished or not",
                                   .example = "camber report runs/demo --out report.html"});
-  command.option("PATH", arguments->path, "folder of the run", Presence::kRequired);
+  command.option("PATH", arguments->path, "folder of the run or of the study", Presence::kRequired);
   command.option("--out", arguments->out, "HTML file to write; PATH/report.html by default");
   command.option("--watch", arguments->watch, "go on writing the page while the run goes on, until it has a result");
   command.option("--interval", arguments->interval, "seconds between two looks at the run with --watch");

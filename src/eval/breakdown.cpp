@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "camber/random/stream.h"
 #include "data/tasks.h"
 #include "eval/arithmetic.h"
 #include "eval/evaluate_rings.h"
+#include "eval/scene_draws.h"
 
 namespace camber::eval {
 namespace {
@@ -97,17 +97,6 @@ Interval interval_of(std::vector<double> values) {
   return {quantile(0.025), quantile(0.975)};
 }
 
-// The scenes of the samples, numbered 0, 1, ... in the order in which they first appear.
-std::pair<std::vector<std::int32_t>, std::int64_t> number_scenes(const std::vector<std::int32_t>& scene_of_sample) {
-  std::vector<std::int32_t> known(scene_of_sample);
-  std::sort(known.begin(), known.end());
-  known.erase(std::unique(known.begin(), known.end()), known.end());
-  std::vector<std::int32_t> numbers;
-  for (const std::int32_t scene : scene_of_sample)
-    numbers.push_back(static_cast<std::int32_t>(std::lower_bound(known.begin(), known.end(), scene) - known.begin()));
-  return {numbers, static_cast<std::int64_t>(known.size())};
-}
-
 }  // namespace
 
 std::vector<BinMetrics> by_distance(const EvaluationBoxes& boxes, const EvaluationConfig& config,
@@ -148,33 +137,22 @@ std::vector<BinMetrics> by_points(const EvaluationBoxes& boxes, const Evaluation
 
 BootstrapIntervals bootstrap(const EvaluationBoxes& boxes, const EvaluationConfig& config, const Evaluation& evaluation,
                              std::int64_t replicates, std::uint64_t seed, int threads) {
-  const auto [scene_of_sample, scenes] = number_scenes(boxes.scene_of_sample);
-  if (scenes < 2)
-    throw std::invalid_argument("[bootstrap] scenes must be two or more to be resampled, got " +
-                                std::to_string(scenes) + (boxes.scene_of_sample.empty() ? " (no tables)" : ""));
   if (replicates < 1)
     throw std::invalid_argument("[bootstrap] replicates must be at least 1, got " + std::to_string(replicates));
-  const random::Stream stream(seed, "eval.bootstrap");
+  const SceneDraws draws(boxes, seed);
   std::vector<DetectionMetrics> drawn(static_cast<std::size_t>(replicates));
-  data::for_each_task(
-      drawn.size(), threads, [&, &scene_numbers = scene_of_sample, scene_count = scenes](std::size_t task) {
-        random::Stream draws = stream.at(task);
-        std::vector<std::int32_t> weight_of_scene(static_cast<std::size_t>(scene_count));
-        for (std::int64_t i = 0; i < scene_count; ++i)
-          ++weight_of_scene[draws.integer(static_cast<std::uint64_t>(scene_count))];
-        std::vector<std::int32_t> weight_of_sample;
-        for (const std::int32_t scene : scene_numbers)
-          weight_of_sample.push_back(weight_of_scene[static_cast<std::size_t>(scene)]);
-        std::array<std::int64_t, kClassCount> positives{};
-        for (const DetectionBox& box : boxes.truth.boxes)
-          positives[static_cast<std::size_t>(box.label)] += weight_of_sample[static_cast<std::size_t>(box.sample)];
-        std::vector<MetricCurve> curves;
-        for (const ClassMatches& matches : evaluation.matches)
-          curves.push_back(
-              make_curve(redrawn(matches, weight_of_sample, positives[static_cast<std::size_t>(matches.label)])));
-        drawn[task] = summarize(config, curves);
-      });
-  BootstrapIntervals intervals{.replicates = replicates, .scenes = scenes};
+  data::for_each_task(drawn.size(), threads, [&](std::size_t task) {
+    const std::vector<std::int32_t> weight_of_sample = draws.weights(task);
+    std::array<std::int64_t, kClassCount> positives{};
+    for (const DetectionBox& box : boxes.truth.boxes)
+      positives[static_cast<std::size_t>(box.label)] += weight_of_sample[static_cast<std::size_t>(box.sample)];
+    std::vector<MetricCurve> curves;
+    for (const ClassMatches& matches : evaluation.matches)
+      curves.push_back(
+          make_curve(redrawn(matches, weight_of_sample, positives[static_cast<std::size_t>(matches.label)])));
+    drawn[task] = summarize(config, curves);
+  });
+  BootstrapIntervals intervals{.replicates = replicates, .scenes = draws.scenes()};
   const auto collect = [&drawn](auto&& figure) {
     std::vector<double> values;
     for (const DetectionMetrics& metrics : drawn) values.push_back(figure(metrics));

@@ -249,6 +249,9 @@ void Run::finish(DetectorRunResult& result) {
     say(finding.sentence);
   }
   save_weights(folder_.weights(), loop_.state(), loop_.info());
+  if (!request_.evaluate) {
+    return;
+  }
   std::optional<ExponentialAverage::Applied> applied;
   if (loop_.average() != nullptr) {
     applied.emplace(*loop_.average());

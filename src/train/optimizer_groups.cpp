@@ -224,7 +224,12 @@ double clip_grad_norm(torch::optim::Optimizer& optimizer, double max_norm) {
   if (norms.empty()) {
     return 0;
   }
-  const auto norm = torch::linalg_vector_norm(torch::stack(norms), 2).item<double>();
+  // In order, so that a parameter whose gradient is zero changes no bit of anybody's step.
+  double squares = 0;
+  for (const torch::Tensor& one : norms) {
+    squares += one.item<double>() * one.item<double>();
+  }
+  const double norm = std::sqrt(squares);
   if (std::isfinite(norm) && norm > max_norm) {
     for (torch::Tensor& gradient : gradients) {
       gradient.mul_(max_norm / norm);

@@ -45,4 +45,9 @@ struct BootstrapIntervals {
 BootstrapIntervals bootstrap(const EvaluationBoxes& boxes, const EvaluationConfig& config, const Evaluation& evaluation,
                              std::int64_t replicates, std::uint64_t seed, int threads = 0);
 
+/// mAP under each of the bootstrap's draws of scenes. Two evaluations of the same samples with the same seed meet the
+/// same draws, so that the differences of their numbers are paired by scene.
+std::vector<double> drawn_mean_aps(const EvaluationBoxes& boxes, const EvaluationConfig& config,
+                                   const Evaluation& evaluation, std::int64_t replicates, std::uint64_t seed);
+
 }  // namespace camber::eval

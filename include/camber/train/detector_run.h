@@ -17,6 +17,7 @@ struct DetectorRunRequest {
   bool resume = false;                 ///< it exists already
   std::filesystem::path from{};        ///< a checkpoint whose weights are taken where they fit; empty: none
   std::vector<std::string> exclude{};  ///< parts of names that are not taken
+  bool evaluate = true;                ///< false: the weights are exported, and somebody else judges them
 
   std::function<void(const StepReport&, const std::string& note)> after_step{};
   std::function<void(const std::string& line)> say{};  ///< whole sentences, for people

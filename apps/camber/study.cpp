@@ -1,0 +1,152 @@
+#include "camber/study/study.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include <ATen/Parallel.h>
+
+#include "apps/camber/commands.h"
+#include "camber/console/progress.h"
+#include "camber/storage/atomic_file.h"
+#include "camber/storage/file.h"
+#include "camber/study/analysis.h"
+#include "camber/study/tables.h"
+
+namespace camber::app {
+namespace {
+
+struct StudyArguments {
+  std::string out{}, run{}, into{};
+  std::vector<std::string> only{};
+  std::int64_t seeds = 0;
+  bool resume = false, estimate = false, tables = false;
+  study::StudyOptions options{};
+};
+
+// What lies below --config: the study's own configuration when it goes on.
+study::StudyOptions defaults_of(const StudyArguments& arguments) {
+  study::StudyOptions options;
+  const bool begun = !arguments.out.empty() && (arguments.resume || !arguments.run.empty());
+  if (begun) options = study::options_of_study({arguments.out});
+  return options;
+}
+
+int run_one(const StudyArguments& arguments) {
+  const study::StudyFolder folder{arguments.out};
+  const study::StudyRun run = study::StudyRun::parse(arguments.run);
+  at::set_num_threads(1);
+  if (run.arm == "probe") {
+    study::probe_costs(arguments.options, folder);
+    return kSuccess;
+  }
+  const auto tell = [](const char* phase) {
+    return [phase, last = -1.0](double share) mutable {
+      if (share < last + 0.01 && share < 1) return;
+      last = share;
+      std::printf("%s %.3f\n", phase, share);
+      std::fflush(stdout);
+    };
+  };
+  study::execute_run(arguments.options, folder, run,
+                     {.trained = tell("trained"), .judged = tell("judged"), .say = [](const std::string& line) {
+                        std::fprintf(stderr, "%s\n", line.c_str());
+                      }});
+  return kSuccess;
+}
+
+int write_tables(const StudyArguments& arguments) {
+  const std::string tables = to_markdown(all_tables(study::read_study(arguments.out)));
+  if (arguments.into.empty()) {
+    print_answer(tables);
+    return kSuccess;
+  }
+  storage::write_file(arguments.into, study::with_tables(storage::read_file(arguments.into), tables));
+  print_answer("wrote the tables into " + arguments.into + "\n");
+  return kSuccess;
+}
+
+std::string written(const study::StudyResult& result, const StudyArguments& arguments, Format format) {
+  if (format == Format::kJson)
+    return nlohmann::ordered_json({{"runs", result.runs},
+                                   {"done_before", result.done_before},
+                                   {"failed", result.failed},
+                                   {"estimated_hours", result.estimated_hours},
+                                   {"stopped_at_gates", result.stopped_at_gates}})
+               .dump(2) +
+           "\n";
+  if (arguments.estimate) return {};
+  if (result.stopped_at_gates)
+    return "a gate fails: improve the world or the recipe, or set gates.stop = false to go on\n";
+  const study::StudyResults results = study::read_study(arguments.out);
+  std::string text = to_markdown(study::gates_table(results)) + "\n" + to_markdown(study::primary_table(results)) +
+                     "\n" + to_markdown(study::arms_table(results));
+  return text + "\nall tables: camber study --tables --out " + arguments.out + "\n";
+}
+
+int run_study(StudyArguments& arguments, const CommonOptions& common) {
+  if (arguments.out.empty()) throw std::invalid_argument("[study] --out must name the study's folder, got nothing");
+  if (arguments.tables) return write_tables(arguments);
+  if (!arguments.run.empty()) return run_one(arguments);
+  for (const std::string& arm : arguments.only)
+    if (arm != study::kDoubled) arguments.options.plan.arm(arm);
+  std::unique_ptr<console::Progress> progress;
+  std::int64_t shown = 0;
+  study::StudyRequest request{
+      .options = arguments.options,
+      .out = arguments.out,
+      .choice = {.only = arguments.only, .seeds = arguments.seeds},
+      .estimate_only = arguments.estimate,
+      .simulation_threads = common.threads > 0 ? static_cast<int>(common.threads)
+                                               : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))};
+  request.say = [&](const std::string& line) {
+    if (common.quiet) return;
+    if (progress)
+      progress->log(line);
+    else
+      std::fprintf(stderr, "%s\n", line.c_str());
+  };
+  request.progress = [&](double done, double total) {
+    const auto seconds = static_cast<std::int64_t>(done);
+    if (!progress) {
+      progress = std::make_unique<console::Progress>(console::ProgressOptions{.task = "study",
+                                                                              .unit = "s of work",
+                                                                              .total = static_cast<std::int64_t>(total),
+                                                                              .start = seconds,
+                                                                              .quiet = common.quiet});
+      shown = seconds;
+    }
+    if (seconds > shown) progress->advance(seconds - shown);
+    shown = std::max(shown, seconds);
+  };
+  const study::StudyResult result = study::carry_out(request);
+  progress.reset();
+  print_answer(written(result, arguments, common.format));
+  return result.failed > 0 || result.stopped_at_gates ? kFailure : kSuccess;
+}
+
+}  // namespace
+
+void register_study(Command& program) {
+  auto arguments = std::make_shared<StudyArguments>();
+  Command& command = program.add({.name = "study",
+                                  .summary = "compare arms over seeds, from one file; continues where it stopped",
+                                  .example = "camber study --config configs/study.toml --out runs/study"});
+  command.option("--out", arguments->out, "folder of the study, or with --tables of its records");
+  command.option("--resume", arguments->resume, "go on with the configuration of the study's own folder");
+  command.option("--only", arguments->only, "these arms alone");
+  command.option("--seeds", arguments->seeds, "at most so many seeds of each arm; 0: as the plan says");
+  command.option("--estimate", arguments->estimate, "say how long it would take, and do nothing else");
+  command.option("--tables", arguments->tables, "make every table again from the records alone");
+  command.option("--into", arguments->into, "with --tables: Markdown file with <!-- tables --> ... to put them in");
+  command.option("--run", arguments->run, "one run alone, such as trust_s3: what the queue starts");
+  command.configuration<study::StudyOptions>(arguments->options, [arguments] { return defaults_of(*arguments); });
+  command.run([arguments](const CommonOptions& common) { return run_study(*arguments, common); });
+}
+
+}  // namespace camber::app

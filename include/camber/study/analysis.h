@@ -1,0 +1,58 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "camber/study/plan.h"
+#include "camber/study/record.h"
+#include "camber/study/statistics.h"
+
+namespace camber::study {
+
+/// The study's outcome for one run: the mean of mAP over the conditions of the primary outcome; nothing when one of
+/// them was not measured.
+std::optional<double> outcome_of(const StudyPlan& plan, const RunRecord& record);
+
+enum class GateState { kHolds, kFails, kUnknown };
+
+/// Something that must hold before the study means anything, its figure and its target.
+struct Gate {
+  std::string name{}, figure{}, target{};
+  GateState state = GateState::kUnknown;
+
+  std::string text() const;  ///< "holds  fusion above ...: 12.1 points (target: at least 5)"
+};
+/// Of the base models: fusion, single sensors, faults, plateau, cameras.
+std::vector<Gate> base_gates(const StudyPlan& plan, const std::vector<RunRecord>& records);
+/// All of them: with the oracle's.
+std::vector<Gate> all_gates(const StudyPlan& plan, const std::vector<RunRecord>& records);
+
+inline constexpr const char* kOutcome = "outcome";
+
+/// An arm less another, paired by seed.
+struct Comparison {
+  std::string arm{}, against{};
+  std::string measure = kOutcome;  ///< or a condition
+  PairedDifference difference{};
+  std::optional<Judgement> judgement{};  ///< main arms alone
+};
+
+/// Every comparison of the study. The primary one stands alone; the secondary ones (each main arm against what it is
+/// compared with, in the outcome and in clean frames; the primary pair in every condition) share one Holm correction;
+/// the other arms get intervals and no verdict. A comparison without a pair of seeds is left out.
+struct StudyAnalysis {
+  std::vector<Gate> gates{};
+  std::optional<Comparison> primary{};
+  std::vector<Comparison> secondary{}, exploratory{};
+};
+StudyAnalysis analyze(const StudyPlan& plan, const std::vector<RunRecord>& records);
+
+/// mAP (or the outcome) of an arm by seed, ascending; NaN where a run or its condition is missing.
+std::vector<double> values_of(const StudyPlan& plan, const std::vector<RunRecord>& records, const std::string& arm,
+                              const std::string& measure);
+
+/// The deviation over the draws of scenes of first less second: how sure one run's difference is.
+double scene_error(const Measurement& first, const Measurement& second);
+double scene_error(const Measurement& measured);
+
+}  // namespace camber::study

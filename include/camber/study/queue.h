@@ -1,0 +1,47 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace camber::study {
+
+/// A job for a process of its own.
+struct QueueTask {
+  std::string key{};
+  std::string needs{};                 ///< key of a task that must have succeeded before; empty: none
+  std::vector<std::string> command{};  ///< program and arguments
+  std::filesystem::path log{};         ///< where its standard error goes
+};
+
+struct QueueListener {
+  std::function<void(const QueueTask&)> begins{};
+  std::function<void(const QueueTask&, const std::string& line)> says{};  ///< a line of its standard output
+  /// It ended; `failure` is empty, or one sentence: the last line of its log, the signal that ended it, or the task it
+  /// needed and that failed.
+  std::function<void(const QueueTask&, const std::string& failure)> ends{};
+};
+
+/// Runs the tasks, `processes` at a time, in their order as far as what they need allows. One that fails takes those
+/// that need it along and leaves the rest alone. Children die with this process, however it ends. A task that needs a
+/// key that is not among the tasks counts it as done. Returns how many failed.
+std::int64_t run_queue(const std::vector<QueueTask>& tasks, std::int64_t processes, const QueueListener& listener = {});
+
+/// A folder that only one process (and its children, who inherit the lock) works in. A lock that is held is waited for
+/// for `seconds`, long enough for the children of a killed process to die; then std::runtime_error says so.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& file, double seconds = 10);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
+/// This very program, to be started again.
+std::string own_program();
+
+}  // namespace camber::study

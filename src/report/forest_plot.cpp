@@ -1,0 +1,84 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "camber/drawing/chart.h"
+#include "camber/report/study_report.h"
+
+namespace camber::report {
+namespace {
+
+constexpr double kNames = 330, kPlot = 420, kWords = 330, kRow = 22, kTop = 40, kBottom = 40;
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char letter : text)
+    result += letter == '<' ? std::string("&lt;") : letter == '&' ? std::string("&amp;") : std::string(1, letter);
+  return result;
+}
+
+std::string label_of(const study::StudyPlan& plan, const study::Comparison& one) {
+  const auto title = [&plan](const std::string& arm) {
+    const study::StudyArm& found = plan.arm(arm);
+    return found.title.empty() ? found.name : found.title;
+  };
+  return fmt::format("{} - {}, {}", title(one.arm), title(one.against), one.measure);
+}
+
+// Left and right end in points that hold every interval, the margin and zero.
+std::pair<double, double> range_of(const std::vector<study::Comparison>& comparisons, double margin) {
+  double low = -1.5 * margin, high = 1.5 * margin;
+  for (const study::Comparison& one : comparisons)
+    for (const double value : {one.difference.low, one.difference.high, one.difference.mean}) {
+      if (!std::isfinite(value)) continue;
+      low = std::min(low, 100 * value);
+      high = std::max(high, 100 * value);
+    }
+  const double room = 0.04 * (high - low);
+  return {low - room, high + room};
+}
+
+}  // namespace
+
+std::string forest_plot(const study::StudyPlan& plan, const std::vector<study::Comparison>& comparisons) {
+  const double margin = 100 * plan.margin;
+  const auto [low, high] = range_of(comparisons, margin);
+  const auto x_of = [&, from = low, to = high](double value) { return kNames + kPlot * (value - from) / (to - from); };
+  const double height = kTop + kRow * static_cast<double>(comparisons.size()) + kBottom;
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
+      "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
+      kNames + kPlot + kWords, height);
+  svg += fmt::format("<rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"#e8eef5\"/>\n",
+                     x_of(-margin), kTop - 8, x_of(margin) - x_of(-margin), height - kTop - kBottom + 8);
+  for (const double tick : drawing::tick_positions(low, high, 8))
+    svg += fmt::format(
+        "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2:.1f}\" stroke=\"{3}\"/>"
+        "<text x=\"{0:.1f}\" y=\"{4:.1f}\" text-anchor=\"middle\" fill=\"#555555\">{5:g}</text>\n",
+        x_of(tick), kTop - 8, height - kBottom, tick == 0 ? "#333333" : "#dddddd", height - kBottom + 16, tick);
+  svg += fmt::format(
+      "<text x=\"{:.1f}\" y=\"20\" text-anchor=\"middle\" fill=\"#222222\">difference of mAP in points, "
+      "95 % interval; shaded: equivalent</text>\n",
+      kNames + kPlot / 2);
+  double y = kTop + 0.5 * kRow;
+  for (const study::Comparison& one : comparisons) {
+    const std::string words = one.judgement ? one.judgement->words.substr(0, one.judgement->words.find(':'))
+                                            : fmt::format("exploratory, {} seeds", one.difference.pairs);
+    svg += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\" fill=\"#222222\">{}</text>\n", kNames - 10,
+                       y + 4, escaped(label_of(plan, one)));
+    if (std::isfinite(one.difference.low))
+      svg += fmt::format(
+          "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#1f5fa8\" "
+          "stroke-width=\"2\"/>\n",
+          x_of(100 * one.difference.low), x_of(100 * one.difference.high), y, y);
+    svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"#1f5fa8\"/>\n",
+                       x_of(100 * one.difference.mean), y);
+    svg += fmt::format("<text x=\"{}\" y=\"{:.1f}\" fill=\"#222222\">{:+.2f}  {}</text>\n", kNames + kPlot + 10, y + 4,
+                       100 * one.difference.mean, escaped(words));
+    y += kRow;
+  }
+  return svg + "</svg>\n";
+}
+
+}  // namespace camber::report

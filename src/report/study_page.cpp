@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "camber/config/options.h"
+#include "camber/report/study_report.h"
+#include "camber/study/results.h"
+#include "camber/study/tables.h"
+
+namespace camber::report {
+namespace {
+
+constexpr std::size_t kCurvePoints = 2000;
+
+Table table_of(const study::StudyTable& table) {
+  return {.title = table.title, .note = table.note, .columns = table.columns, .rows = table.rows};
+}
+
+void add_table(Section& section, const study::StudyTable& table) {
+  if (!table.rows.empty()) section.blocks.emplace_back(table_of(table));
+}
+
+std::vector<Tile> tiles_of(const study::StudyResults& results, const study::StudyAnalysis& analysis) {
+  std::vector<Tile> tiles = {{"Runs", std::to_string(results.records.size()), "with a record"}};
+  if (analysis.primary) {
+    const study::PairedDifference& d = analysis.primary->difference;
+    tiles.push_back({"Primary difference", fmt::format("{:+.2f} points", 100 * d.mean),
+                     std::isfinite(d.low)
+                         ? fmt::format("{:+.2f} to {:+.2f}, {} seeds", 100 * d.low, 100 * d.high, d.pairs)
+                         : "one seed"});
+    const std::string& words = analysis.primary->judgement->words;
+    tiles.push_back(
+        {"Verdict", words.substr(0, words.find_first_of(":,")),
+         words.find(':') == std::string::npos ? "trust against locality" : words.substr(words.find(':') + 2)});
+  }
+  const auto holding = std::count_if(analysis.gates.begin(), analysis.gates.end(),
+                                     [](const study::Gate& gate) { return gate.state == study::GateState::kHolds; });
+  tiles.push_back({"Gates", fmt::format("{} of {}", holding, analysis.gates.size()), "hold"});
+  return tiles;
+}
+
+Section gates_section(const study::StudyAnalysis& analysis) {
+  Section section{.title = "Gates", .lead = "What must hold before the arms mean anything."};
+  Sentences sentences;
+  for (const study::Gate& gate : analysis.gates)
+    sentences.push_back({.severity = gate.state == study::GateState::kHolds   ? "good"
+                                     : gate.state == study::GateState::kFails ? "alarm"
+                                                                              : "note",
+                         .text = fmt::format("{}: {}", gate.name, gate.figure),
+                         .place = gate.target});
+  section.blocks.emplace_back(std::move(sentences));
+  return section;
+}
+
+Section differences_section(const study::StudyResults& results, const study::StudyAnalysis& analysis) {
+  Section section{.title = "Paired differences",
+                  .lead = "Each row is an arm less the one it is compared with, over the same seeds."};
+  std::vector<study::Comparison> all;
+  if (analysis.primary) all.push_back(*analysis.primary);
+  all.insert(all.end(), analysis.secondary.begin(), analysis.secondary.end());
+  if (!all.empty())
+    section.blocks.emplace_back(
+        Pictures{{"Main arms; the first row was fixed beforehand", "image/svg+xml", forest_plot(results.plan, all)}});
+  if (!analysis.exploratory.empty())
+    section.blocks.emplace_back(
+        Pictures{{"Exploratory rows", "image/svg+xml", forest_plot(results.plan, analysis.exploratory)}});
+  add_table(section, study::primary_table(results));
+  add_table(section, study::secondary_table(results));
+  add_table(section, study::exploratory_table(results));
+  return section;
+}
+
+// One chart an arm and figure, one curve a seed.
+Section curves_section(const study::StudyResults& results, const std::string& title, const std::string& prefix) {
+  Section section{.title = title, .lead = "One curve a seed.", .folded = true};
+  for (const study::StudyArm& arm : results.plan.arms) {
+    std::set<std::string> names;
+    for (const study::RunRecord& record : results.records)
+      if (record.arm == arm.name)
+        for (const auto& [name, curve] : record.curves)
+          if (name.starts_with(prefix)) names.insert(name);
+    for (const std::string& name : names) {
+      std::vector<RawSeries> series;
+      for (const study::RunRecord& record : results.records) {
+        const auto found = record.curves.find(name);
+        if (record.arm != arm.name || found == record.curves.end()) continue;
+        series.push_back({.name = "seed " + std::to_string(record.seed),
+                          .x = {found->second.steps.begin(), found->second.steps.end()},
+                          .values = found->second.values});
+      }
+      Chart chart{.title = fmt::format("{}: {}", arm.title.empty() ? arm.name : arm.title, name)};
+      put_series(chart, series, kCurvePoints);
+      section.blocks.emplace_back(std::move(chart));
+    }
+  }
+  return section;
+}
+
+}  // namespace
+
+Page study_page(const std::filesystem::path& path) {
+  const study::StudyResults results = study::read_study(path);
+  const study::StudyAnalysis analysis = study::analyze(results.plan, results.records);
+  Page page{.title = results.plan.title,
+            .subtitle = fmt::format("{} arms, {} records", results.plan.arms.size(), results.records.size()),
+            .tiles = tiles_of(results, analysis)};
+  Section arms{.title = "Arms by faults"}, controls{.title = "Controls"}, cost{.title = "Scales and time"};
+  add_table(arms, study::arms_table(results));
+  add_table(arms, study::resilience_table(results));
+  add_table(controls, study::controls_table(results));
+  add_table(controls, study::cues_table(results));
+  add_table(cost, study::scales_table(results));
+  add_table(cost, study::time_table(results));
+  page.sections = {gates_section(analysis),
+                   arms,
+                   differences_section(results, analysis),
+                   controls,
+                   cost,
+                   curves_section(results, "Scale curves", "scale/"),
+                   curves_section(results, "Lean curves", "lean/"),
+                   curves_section(results, "Trust curves", "trust/")};
+  page.sections.push_back(
+      {.title = "Plan", .blocks = {Text{"plan.toml", config::to_toml(results.plan)}}, .folded = true});
+  std::erase_if(page.sections, [](const Section& section) { return section.blocks.empty(); });
+  return page;
+}
+
+}  // namespace camber::report

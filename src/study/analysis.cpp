@@ -1,0 +1,241 @@
+#include "camber/study/analysis.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace camber::study {
+namespace {
+
+constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+
+double finite_mean(const std::vector<double>& values) {
+  std::vector<double> finite;
+  std::copy_if(values.begin(), values.end(), std::back_inserter(finite), [](double v) { return std::isfinite(v); });
+  return mean_and_deviation(finite).mean;
+}
+
+double mean_over(const std::vector<RunRecord>& records, const std::string& arm,
+                 const std::function<double(const RunRecord&)>& figure) {
+  std::vector<double> values;
+  for (const RunRecord& record : records)
+    if (record.arm == arm) values.push_back(figure(record));
+  return finite_mean(values);
+}
+
+using Field = double Measurement::*;
+
+double mean_of(const std::vector<RunRecord>& records, const std::string& arm, const std::string& condition,
+               Field field = &Measurement::mean_ap) {
+  return mean_over(records, arm, [&](const RunRecord& record) {
+    const Measurement* measured = record.find(condition);
+    return measured == nullptr ? kNothing : measured->*field;
+  });
+}
+
+GateState state_of(double figure, bool holds) {
+  return !std::isfinite(figure) ? GateState::kUnknown : holds ? GateState::kHolds : GateState::kFails;
+}
+
+std::string points(double value) {
+  return std::isfinite(value) ? fmt::format("{:.1f} points", 100 * value) : "not measured";
+}
+
+// AP at the largest distance of one sensor alone over both together.
+double share_at_last_distance(const std::vector<RunRecord>& records, const std::string& without) {
+  const auto last = [&](const std::string& condition) {
+    return mean_over(records, "base", [&](const RunRecord& record) {
+      const Measurement* measured = record.find(condition);
+      return measured == nullptr || measured->by_distance.empty() ? kNothing : measured->by_distance.back();
+    });
+  };
+  return last(without) / last("clean");
+}
+
+Gate fault_gate(const StudyPlan& plan, const std::vector<RunRecord>& records) {
+  const double clean = mean_of(records, "base", "clean", &Measurement::nd_score);
+  std::vector<std::string> faults(plan.conditions.begin() + 1, plan.conditions.end());
+  faults.insert(faults.end(), {"lidar_off", "cameras_off"});
+  std::string names;
+  std::int64_t cutting = 0;
+  for (const std::string& fault : faults) {
+    const double score = mean_of(records, "base", fault, &Measurement::nd_score);
+    if (!(score <= (1 - plan.gates.fault_cut) * clean)) continue;
+    ++cutting;
+    names += fmt::format("{}{} {:.0f} %", names.empty() ? "" : ", ", fault, 100 * (1 - score / clean));
+  }
+  return {.name = fmt::format("faults that cut NDS by {:.0f} % or more", 100 * plan.gates.fault_cut),
+          .figure =
+              std::isfinite(clean) ? fmt::format("{}{}{}", cutting, names.empty() ? "" : ": ", names) : "not measured",
+          .target = fmt::format("at least {}", plan.gates.faults_that_cut),
+          .state = state_of(clean, cutting >= plan.gates.faults_that_cut)};
+}
+
+Gate plateau_gate(const StudyPlan& plan, const std::vector<RunRecord>& records) {
+  std::vector<double> gains;
+  for (const RunRecord& record : records) {
+    if (record.arm != "doubled") continue;
+    for (const RunRecord& base : records)
+      if (base.arm == "base" && base.seed == record.seed)
+        gains.push_back(record.find("clean")->mean_ap - base.find("clean")->mean_ap);
+  }
+  const double gain = finite_mean(gains);
+  return {.name = fmt::format("what twice the {} base steps gain, clean mAP", plan.base_steps),
+          .figure = points(gain),
+          .target = "below " + points(plan.gates.doubling_gain),
+          .state = state_of(gain, gain < plan.gates.doubling_gain)};
+}
+
+Gate oracle_gate(const StudyPlan& plan, const std::vector<RunRecord>& records) {
+  std::int64_t gaining = 0, measured = 0;
+  std::string names;
+  for (const std::string& condition : plan.conditions) {
+    const std::vector<double> oracle = values_of(plan, records, plan.gates.oracle_arm, condition);
+    const std::vector<double> plain = values_of(plan, records, plan.reference, condition);
+    std::vector<double> gains;
+    for (std::size_t i = 0; i < std::min(oracle.size(), plain.size()); ++i)
+      if (std::isfinite(oracle[i] - plain[i])) gains.push_back(oracle[i] - plain[i]);
+    if (gains.empty()) continue;
+    ++measured;
+    const double gain = mean_and_deviation(gains).mean;
+    if (!(gain >= plan.gates.oracle_gain)) continue;
+    ++gaining;
+    names += fmt::format("{}{} {:+.1f}", names.empty() ? "" : ", ", condition, 100 * gain);
+  }
+  return {.name = fmt::format("conditions in which oracle trust gains {} or more", points(plan.gates.oracle_gain)),
+          .figure = measured > 0 ? fmt::format("{}{}{}", gaining, names.empty() ? "" : ": ", names) : "not measured",
+          .target = fmt::format("at least {}, else this world cannot show trust", plan.gates.oracle_conditions),
+          .state = state_of(measured > 0 ? 0 : kNothing, gaining >= plan.gates.oracle_conditions)};
+}
+
+std::optional<Comparison> compare(const StudyPlan& plan, const std::vector<RunRecord>& records, const std::string& arm,
+                                  const std::string& against, const std::string& measure) {
+  const std::vector<double> first = values_of(plan, records, arm, measure);
+  const std::vector<double> second = values_of(plan, records, against, measure);
+  std::vector<double> a, b;
+  for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+    if (!std::isfinite(first[i]) || !std::isfinite(second[i])) continue;
+    a.push_back(first[i]);
+    b.push_back(second[i]);
+  }
+  if (a.empty()) return std::nullopt;
+  return Comparison{.arm = arm, .against = against, .measure = measure, .difference = paired_difference(a, b)};
+}
+
+void correct(const StudyPlan& plan, std::vector<Comparison>& comparisons) {
+  std::vector<double> p;
+  for (const Comparison& one : comparisons) p.push_back(std::isnan(one.difference.p) ? 1 : one.difference.p);
+  const std::vector<double> corrected = holm(p);
+  for (std::size_t i = 0; i < comparisons.size(); ++i)
+    comparisons[i].judgement = judge(comparisons[i].difference, corrected[i], plan.margin);
+}
+
+const std::string& opponent(const StudyPlan& plan, const StudyArm& arm) {
+  return arm.against.empty() ? plan.reference : arm.against;
+}
+
+}  // namespace
+
+std::optional<double> outcome_of(const StudyPlan& plan, const RunRecord& record) {
+  double sum = 0;
+  for (const std::string& condition : plan.primary.conditions) {
+    const Measurement* measured = record.find(condition);
+    if (measured == nullptr) return std::nullopt;
+    sum += measured->mean_ap;
+  }
+  return sum / static_cast<double>(plan.primary.conditions.size());
+}
+
+std::string Gate::text() const {
+  const char* words = state == GateState::kHolds ? "holds  " : state == GateState::kFails ? "FAILS  " : "unknown";
+  return fmt::format("{} {}: {} (target: {})", words, name, figure, target);
+}
+
+std::vector<Gate> base_gates(const StudyPlan& plan, const std::vector<RunRecord>& records) {
+  const StudyGates& wanted = plan.gates;
+  const double clean = mean_of(records, "base", "clean"), camera = mean_of(records, "base", "lidar_off"),
+               lidar = mean_of(records, "base", "cameras_off");
+  const double fusion = clean - std::max(camera, lidar);
+  const double camera_share = share_at_last_distance(records, "lidar_off"),
+               lidar_share = share_at_last_distance(records, "cameras_off");
+  const double least = std::isnan(camera_share + lidar_share) ? kNothing : std::min(camera_share, lidar_share);
+  return {
+      {.name = "mAP of fusion above the better single sensor",
+       .figure = points(fusion),
+       .target = "at least " + points(wanted.fusion_gain),
+       .state = state_of(fusion, fusion >= wanted.fusion_gain)},
+      {.name = "AP at the largest distance of cameras alone and LiDAR alone over fusion's",
+       .figure = std::isfinite(least) ? fmt::format("{:.2f} and {:.2f}", camera_share, lidar_share) : "not measured",
+       .target = fmt::format("both at least {:.2f}", wanted.single_share),
+       .state = state_of(least, least >= wanted.single_share)},
+      fault_gate(plan, records),
+      plateau_gate(plan, records),
+      {.name = "clean mAP with the cameras above without",
+       .figure = points(clean - lidar),
+       .target = "at least " + points(wanted.camera_gain),
+       .state = state_of(clean - lidar, clean - lidar >= wanted.camera_gain)}};
+}
+
+std::vector<Gate> all_gates(const StudyPlan& plan, const std::vector<RunRecord>& records) {
+  std::vector<Gate> gates = base_gates(plan, records);
+  if (!plan.gates.oracle_arm.empty()) gates.push_back(oracle_gate(plan, records));
+  return gates;
+}
+
+std::vector<double> values_of(const StudyPlan& plan, const std::vector<RunRecord>& records, const std::string& arm,
+                              const std::string& measure) {
+  std::vector<double> values;
+  for (const RunRecord& record : records) {
+    if (record.arm != arm) continue;
+    const auto place = static_cast<std::size_t>(record.seed);
+    if (values.size() <= place) values.resize(place + 1, kNothing);
+    const Measurement* measured = record.find(measure);
+    if (measure == kOutcome)
+      values[place] = outcome_of(plan, record).value_or(kNothing);
+    else if (measured != nullptr)
+      values[place] = measured->mean_ap;
+  }
+  return values;
+}
+
+StudyAnalysis analyze(const StudyPlan& plan, const std::vector<RunRecord>& records) {
+  StudyAnalysis analysis{.gates = all_gates(plan, records)};
+  analysis.primary = compare(plan, records, plan.primary.arm, plan.primary.against, kOutcome);
+  if (analysis.primary)
+    analysis.primary->judgement =
+        judge(analysis.primary->difference,
+              std::isnan(analysis.primary->difference.p) ? 1 : analysis.primary->difference.p, plan.margin);
+  const auto add = [&](std::vector<Comparison>& list, const std::string& arm, const std::string& against,
+                       const std::string& measure) {
+    if (auto made = compare(plan, records, arm, against, measure)) list.push_back(std::move(*made));
+  };
+  for (const StudyArm& arm : plan.arms) {
+    const std::string& against = opponent(plan, arm);
+    if (arm.name == against) continue;
+    auto& list = arm.role == ArmRole::kMain ? analysis.secondary : analysis.exploratory;
+    for (const std::string& measure : {std::string(kOutcome), std::string("clean")})
+      add(list, arm.name, against, measure);
+  }
+  for (const std::string& condition : plan.conditions)
+    add(analysis.secondary, plan.primary.arm, plan.primary.against, condition);
+  correct(plan, analysis.secondary);
+  return analysis;
+}
+
+double scene_error(const Measurement& first, const Measurement& second) {
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < std::min(first.replicates.size(), second.replicates.size()); ++i)
+    differences.push_back(1e-4 * (first.replicates[i] - second.replicates[i]));
+  return mean_and_deviation(differences).deviation;
+}
+
+double scene_error(const Measurement& measured) {
+  std::vector<double> values;
+  for (const std::int32_t value : measured.replicates) values.push_back(1e-4 * value);
+  return mean_and_deviation(values).deviation;
+}
+
+}  // namespace camber::study

@@ -1,0 +1,159 @@
+#include "study/model_evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include <camber/data/loader.h>
+#include <camber/detection/batch.h>
+#include <camber/eval/breakdown.h>
+
+namespace camber::study {
+namespace {
+
+constexpr std::uint64_t kTestSeed = 0;  // of faults, shuffles and draws of scenes: the same for every model
+constexpr std::size_t kBestBoxes = 20;
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+detection::TrustControl control_named(const std::string& name) {
+  if (name == "zero") return detection::TrustControl::kZero;
+  if (name == "mean") return detection::TrustControl::kMean;
+  if (name == "shuffled") return detection::TrustControl::kShuffled;
+  if (name == "oracle") return detection::TrustControl::kOracle;
+  throw std::invalid_argument("[study] a control must be zero, mean, shuffled or oracle, got '" + name + "'");
+}
+
+// Predictions and trust of one condition under one control, frame by frame.
+struct Pass {
+  std::string condition{}, control{};
+  detection::TrustControl trust = detection::TrustControl::kModel;
+  eval::SampleBoxes boxes{};
+  double lidar = 0, camera = 0;
+  std::int64_t trusted = 0;
+};
+
+class Evaluation {
+ public:
+  explicit Evaluation(const ModelEvaluation& request)
+      : request_(request),
+        detector_(request.detector),
+        truth_(eval::load_ground_truth(request.dataset, request.split)) {
+    total_ = static_cast<double>(request.split.samples.size() * request.conditions.size());
+  }
+
+  std::vector<Measurement> run() {
+    torch::NoGradGuard no_grad;
+    detector_->eval();
+    for (const std::string& condition : request_.conditions) judge(condition);
+    return std::move(measurements_);
+  }
+
+ private:
+  void judge(const std::string& condition);
+  std::vector<Pass> passes_of(const std::string& condition) const;
+  void detect(const detection::DetectorBatch& batch, Pass& pass);
+  void measure(Pass& pass);
+
+  const ModelEvaluation& request_;
+  detection::Detector detector_;
+  const eval::SampleBoxes truth_;
+  std::vector<detection::DetectorBatch> clean_;  // kept where cues are swapped
+  std::vector<Measurement> measurements_;
+  double total_ = 1, done_ = 0;
+};
+
+std::vector<Pass> Evaluation::passes_of(const std::string& condition) const {
+  std::vector<Pass> passes{{.condition = condition}};
+  if (contains(request_.control_conditions, condition))
+    for (const std::string& control : request_.controls)
+      passes.push_back({.condition = condition, .control = control, .trust = control_named(control)});
+  return passes;
+}
+
+void Evaluation::judge(const std::string& condition) {
+  const detection::DetectorOptions& options = request_.detector->options();
+  const bool clean = condition == "clean", swapped = contains(request_.swapped_cues, condition);
+  std::vector<Pass> passes = passes_of(condition);
+  Pass missed{.condition = condition, .control = "cues of clean"};
+  Pass alarmed{.condition = "clean", .control = "cues of " + condition};
+  data::LoaderOptions loading{.frame = options.frame_options(),
+                              .faults = {.share = 0},
+                              .augmentation = data::AugmentationOptions::none(),
+                              .batch_size = request_.batch_size,
+                              .shuffle = false,
+                              .epochs = 1};
+  if (!clean) loading.fixed_faults = {condition};
+  data::Loader loader(request_.dataset, request_.split.samples, loading, kTestSeed, 1);
+  for (std::size_t i = 0; auto loaded = loader.next(); ++i) {
+    detection::DetectorBatch batch = detection::collate(*loaded, options);
+    for (Pass& pass : passes) detect(batch, pass);
+    if (clean && !request_.swapped_cues.empty()) clean_.push_back(batch);
+    if (swapped) {
+      detection::DetectorBatch& sound = clean_.at(i);
+      std::swap(batch.age, sound.age);
+      std::swap(batch.level, sound.level);
+      detect(batch, missed);
+      detect(sound, alarmed);
+      std::swap(batch.age, sound.age);
+      std::swap(batch.level, sound.level);
+    }
+    done_ += static_cast<double>(batch.size);
+    if (request_.progress) request_.progress(done_ / total_);
+  }
+  for (Pass& pass : passes) measure(pass);
+  if (!swapped) return;
+  measure(missed);
+  measure(alarmed);
+}
+
+void Evaluation::detect(const detection::DetectorBatch& batch, Pass& pass) {
+  detection::DetectorImpl& detector = *detector_;
+  const detection::DetectorOutput output = detector.forward(batch, {.seed = kTestSeed, .trust = pass.trust});
+  const auto found = detector.decode(output, batch);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const detection::FrameOrigin& origin = batch.origins[i];
+    detection::add_sample(pass.boxes, std::string(request_.dataset.tables().sample[origin.sample].token), found[i],
+                          origin.reference, detector.options());
+    for (std::size_t k = 0; k < std::min(kBestBoxes, found[i].size()); ++k) {
+      const std::vector<double>& trust = found[i][k].trust;
+      if (trust.size() < 2) continue;
+      pass.lidar += trust[0];
+      pass.camera += *std::max_element(trust.begin() + 1, trust.end());
+      ++pass.trusted;
+    }
+  }
+}
+
+void Evaluation::measure(Pass& pass) {
+  const bool any = !pass.boxes.boxes.empty();
+  eval::EvaluationBoxes boxes = pair_boxes(&request_.split, &request_.dataset, truth_, std::move(pass.boxes));
+  if (any) filter_boxes(&request_.dataset, request_.config, "the results", boxes.predictions);
+  filter_boxes(&request_.dataset, request_.config, "the ground truth", boxes.truth);
+  const eval::Evaluation evaluation = evaluate(boxes, request_.config, 1);
+  const eval::DetectionMetrics& metrics = evaluation.metrics;
+  Measurement measured{
+      .condition = pass.condition, .control = pass.control, .mean_ap = metrics.mean_ap, .nd_score = metrics.nd_score};
+  for (std::size_t d = 0; d < request_.config.distance_thresholds.size(); ++d) {
+    double sum = 0;
+    for (const eval::ClassMetrics& entry : metrics.classes) sum += entry.average_precisions[d];
+    measured.by_distance.push_back(sum / static_cast<double>(metrics.classes.size()));
+  }
+  const auto frames = static_cast<double>(pass.trusted);
+  measured.trust_lidar = pass.trusted > 0 ? pass.lidar / frames : std::numeric_limits<double>::quiet_NaN();
+  measured.trust_camera = pass.trusted > 0 ? pass.camera / frames : std::numeric_limits<double>::quiet_NaN();
+  for (const double value : drawn_mean_aps(boxes, request_.config, evaluation, request_.replicates, kTestSeed))
+    measured.replicates.push_back(static_cast<std::int32_t>(std::lround(1e4 * value)));
+  measurements_.push_back(std::move(measured));
+}
+
+}  // namespace
+
+std::vector<Measurement> evaluate_model(const ModelEvaluation& request) {
+  return Evaluation(request).run();
+}
+
+}  // namespace camber::study

@@ -1,0 +1,46 @@
+#include "camber/study/results.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "camber/config/options.h"
+
+namespace camber::study {
+namespace {
+
+std::filesystem::path records_folder(const std::filesystem::path& path) {
+  return std::filesystem::exists(path / "plan.toml") ? path : path / "records";
+}
+
+}  // namespace
+
+bool is_study(const std::filesystem::path& path) {
+  return std::filesystem::exists(records_folder(path) / "plan.toml");
+}
+
+StudyResults read_study(const std::filesystem::path& path) {
+  if (!is_study(path))
+    throw std::invalid_argument(
+        fmt::format("[study] the folder must hold a study's records with plan.toml, got {}", path.string()));
+  const std::filesystem::path folder = records_folder(path);
+  StudyResults results;
+  results.plan = config::load({.file = (folder / "plan.toml").string()}, results.plan);
+  results.records = read_run_records(folder);
+  const auto place = [&results](const RunRecord& record) -> std::int64_t {
+    const auto& arms = results.plan.arms;
+    if (record.arm == "base") return -2;
+    if (record.arm == "doubled") return -1;
+    return std::find_if(arms.begin(), arms.end(), [&](const StudyArm& arm) { return arm.name == record.arm; }) -
+           arms.begin();
+  };
+  std::erase_if(results.records,
+                [&](const RunRecord& record) { return place(record) == std::ssize(results.plan.arms); });
+  std::stable_sort(results.records.begin(), results.records.end(), [&](const RunRecord& a, const RunRecord& b) {
+    return std::pair(place(a), a.seed) < std::pair(place(b), b.seed);
+  });
+  return results;
+}
+
+}  // namespace camber::study

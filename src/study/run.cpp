@@ -1,0 +1,251 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <iomanip>
+#include <numeric>
+#include <sstream>
+#include <stdexcept>
+
+#include <camber/config/options.h>
+#include <camber/detection/weights.h>
+#include <camber/health/records.h>
+#include <camber/storage/atomic_file.h>
+#include <camber/storage/file.h>
+#include <camber/study/run.h>
+#include <camber/train/detector_run.h>
+#include <camber/train/load_detector.h>
+#include <nlohmann/json.hpp>
+
+#include "study/model_evaluation.h"
+#include "train/checksums.h"
+
+namespace camber::study {
+namespace {
+
+namespace fs = std::filesystem;
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+bool varies_over_queries(nn::RouterMode mode) {
+  return mode != nn::RouterMode::kConstant && mode != nn::RouterMode::kOracle && mode != nn::RouterMode::kCues;
+}
+
+bool looks_at_cues(const detection::DetectorOptions& options) {
+  const nn::RouterMode mode = options.router.mode;
+  return options.head.cue_input || (mode != nn::RouterMode::kOff && mode != nn::RouterMode::kConstant &&
+                                    mode != nn::RouterMode::kOracle && mode != nn::RouterMode::kContent);
+}
+
+// Half of a run that can go on: of the same configuration, and with a checkpoint.
+bool can_resume(const fs::path& folder, const train::DetectorTrainingOptions& options) {
+  if (!fs::exists(folder / "config.toml")) return false;
+  const train::CheckpointFolder checkpoints(folder / "checkpoints");
+  if (!fs::exists(checkpoints.last()) && !fs::exists(checkpoints.previous())) return false;
+  return storage::read_file(folder / "config.toml") == config::to_toml(options);
+}
+
+std::string sum_of_weights(const detection::DetectorImpl& detector) {
+  std::ostringstream sums, sum;
+  for (const auto& [name, tensor] : detection::state_of(detector))
+    sums << name << ' '
+         << train::checksum(
+                {static_cast<const std::byte*>(tensor.const_data_ptr()), static_cast<std::size_t>(tensor.nbytes())})
+         << '\n';
+  const std::string all = sums.str();
+  sum << std::hex << std::setfill('0') << std::setw(16) << train::checksum(std::as_bytes(std::span(all)));
+  return sum.str();
+}
+
+bool is_kept(const std::string& name) {
+  const auto begins = [&name](const char* with) { return name.starts_with(with); };
+  return (begins("scale/") && name.ends_with("/value")) || (begins("lean/") && name.ends_with("/mean")) ||
+         (begins("trust/") && name.ends_with("/mean")) ||
+         (begins("attention/") && name.find("/head") == std::string::npos &&
+          (name.ends_with("/change") || name.ends_with("/mass/camera") || name.ends_with("/effective_keys")));
+}
+
+void add_history(RunRecord& record, const fs::path& metrics) {
+  const auto series = health::to_series(health::read_records(metrics));
+  for (const auto& [name, one] : series) {
+    if (!is_kept(name)) continue;
+    RunCurve& curve = record.curves[name];
+    for (const double step : one.steps) curve.steps.push_back(static_cast<std::int64_t>(step));
+    curve.values = one.values;
+  }
+  if (const auto found = series.find("seconds_a_step"); found != series.end()) {
+    std::vector<double> seconds = found->second.values;
+    std::sort(seconds.begin(), seconds.end());
+    record.milliseconds_a_step = 1e3 * seconds[seconds.size() / 2];
+  }
+}
+
+ModelEvaluation evaluation_of(const StudyOptions& options, const data::Dataset& dataset, detection::Detector detector) {
+  const StudyPlan& plan = options.plan;
+  ModelEvaluation request{.detector = detector,
+                          .dataset = dataset,
+                          .split = data::find_split(dataset, plan.split),
+                          .batch_size = options.training.evaluation.batch_size,
+                          .replicates = plan.replicates,
+                          .conditions = plan.conditions};
+  request.split.samples = train::spread(request.split.samples, plan.frames);
+  request.split.official = false;
+  if (!options.training.evaluation.config.empty())
+    request.config = eval::EvaluationConfig::read(options.training.evaluation.config);
+  const detection::DetectorOptions& own = detector->options();
+  if (own.has_router()) {
+    request.control_conditions = plan.control_conditions;
+    for (const std::string& control : plan.controls)
+      if (varies_over_queries(own.router.mode) || (control != "mean" && control != "shuffled"))
+        request.controls.push_back(control);
+  }
+  if (looks_at_cues(own)) request.swapped_cues = plan.swapped_cues;
+  return request;
+}
+
+train::DetectorRunResult train_run(const StudyFolder& folder, const StudyRun& run, const RunTraining& training,
+                                   const RunListener& listener) {
+  const fs::path own = folder.run(run);
+  const bool resume = can_resume(own, training.options);
+  if (!resume) fs::remove_all(own);
+  train::DetectorRunRequest request{.options = training.options, .out = own, .resume = resume, .evaluate = false};
+  if (training.branches) request.from = folder.weights({kBase, run.seed});
+  request.say = listener.say;
+  request.after_step = [&](const train::StepReport& report, const std::string&) {
+    if (listener.trained)
+      listener.trained(static_cast<double>(report.step) / static_cast<double>(training.options.loop.steps));
+  };
+  return train::train_detector(request);
+}
+
+void check_remade(const fs::path& file, const RunRecord& record) {
+  const RunRecord before = parse_record(storage::read_file(file), file.string());
+  if (before.weights != record.weights)
+    throw std::runtime_error("[study] " + record.key() + " was made again and must have the weights " + before.weights +
+                             " of its record, got " + record.weights +
+                             " (another build, instruction set or number of threads)");
+}
+
+}  // namespace
+
+void execute_run(const StudyOptions& options, const StudyFolder& folder, const StudyRun& run,
+                 const RunListener& listener) {
+  const RunTraining training = training_of(options, run);
+  const train::DetectorRunResult trained = train_run(folder, run, training, listener);
+  const data::Dataset dataset(training.options.data.root, training.options.data.version, 1);
+  const train::Environment environment = train::Environment::of_this_program();
+  RunRecord record{.arm = run.arm,
+                   .seed = run.seed,
+                   .steps = trained.steps,
+                   .scale_lr_mult = training.scale_lr_mult,
+                   .scales = {trained.scales.begin(), trained.scales.end()},
+                   .data_fingerprint = train::fingerprint_of_tables(dataset.root() / dataset.version()),
+                   .commit = environment.commit,
+                   .instruction_set = environment.instruction_set};
+  record.config_hash = hash_of(options, run, record.data_fingerprint);
+  add_history(record, folder.run(run) / "metrics.jsonl");
+  record.training_seconds = record.milliseconds_a_step / 1e3 * static_cast<double>(record.steps);
+  detection::Detector detector = train::load_detector(folder.weights(run));
+  record.weights = sum_of_weights(*detector);
+  const bool remade = fs::exists(folder.record(run));
+  if (remade) {
+    check_remade(folder.record(run), record);
+  } else {
+    const auto begin = std::chrono::steady_clock::now();
+    ModelEvaluation request = evaluation_of(options, dataset, detector);
+    if (run.arm == kBase || run.arm == kDoubled)
+      request.conditions.insert(request.conditions.end(), {"lidar_off", "cameras_off"});
+    request.progress = listener.judged;
+    record.measurements = evaluate_model(request);
+    record.evaluation_seconds = seconds_since(begin);
+    storage::write_file(folder.record(run), to_json(record));
+  }
+  if (run.arm == kBase)
+    fs::remove_all(folder.run(run) / "checkpoints");
+  else
+    fs::remove_all(folder.run(run));
+}
+
+double StudyCosts::training(const StudyOptions& options, const StudyRun& run) const {
+  const RunTraining of_run = training_of(options, run);
+  return static_cast<double>(of_run.options.loop.steps) *
+         (of_run.options.detector.has_router() ? branch_step : base_step);
+}
+
+double StudyCosts::evaluation(const StudyRun& run) const {
+  return run.arm == kBase || run.arm == kDoubled ? base_evaluation : branch_evaluation;
+}
+
+namespace {
+
+constexpr std::int64_t kProbeSteps = 12, kProbeFrames = 16;
+
+// Seconds a step and seconds of an evaluation of the whole.
+std::pair<double, double> probe(const StudyOptions& options, const StudyFolder& folder, const StudyRun& run) {
+  RunTraining training = training_of(options, run);
+  training.options.loop.steps = kProbeSteps;
+  training.options.log_every = 1;
+  const fs::path own = folder.path / "runs" / "probe";
+  fs::remove_all(own);
+  train::train_detector({.options = training.options, .out = own, .evaluate = false});
+  RunRecord record;
+  add_history(record, own / "metrics.jsonl");
+  const data::Dataset dataset(training.options.data.root, training.options.data.version, 1);
+  ModelEvaluation request = evaluation_of(options, dataset, train::load_detector(own / "model.safetensors"));
+  const auto frames = static_cast<double>(request.split.samples.size());
+  request.split.samples = train::spread(request.split.samples, kProbeFrames);
+  const auto begin = std::chrono::steady_clock::now();
+  evaluate_model(request);
+  const double share = static_cast<double>(request.split.samples.size()) / frames;
+  fs::remove_all(own);
+  return {record.milliseconds_a_step / 1e3, seconds_since(begin) / share};
+}
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+}  // namespace
+
+StudyCosts probe_costs(const StudyOptions& options, const StudyFolder& folder) {
+  StudyCosts costs{.source = "a probe of " + std::to_string(kProbeSteps) + " steps"};
+  std::tie(costs.base_step, costs.base_evaluation) = probe(options, folder, {kBase, 0});
+  std::tie(costs.branch_step, costs.branch_evaluation) = probe(options, folder, {options.plan.primary.arm, 0});
+  const nlohmann::json json = {{"base_step", costs.base_step},
+                               {"base_evaluation", costs.base_evaluation},
+                               {"branch_step", costs.branch_step},
+                               {"branch_evaluation", costs.branch_evaluation}};
+  storage::write_file(folder.probe(), json.dump(2) + "\n");
+  return costs;
+}
+
+StudyCosts known_costs(const StudyFolder& folder) {
+  StudyCosts costs{.source = "a probe of " + std::to_string(kProbeSteps) + " steps"};
+  if (fs::exists(folder.probe())) {
+    const auto json = nlohmann::json::parse(storage::read_file(folder.probe()));
+    costs.base_step = json.at("base_step");
+    costs.base_evaluation = json.at("base_evaluation");
+    costs.branch_step = json.at("branch_step");
+    costs.branch_evaluation = json.at("branch_evaluation");
+  }
+  std::vector<double> base_step, base_evaluation, branch_step, branch_evaluation;
+  for (const RunRecord& record : read_run_records(folder.records())) {
+    const bool base = record.arm == kBase || record.arm == kDoubled;
+    const bool plain = base || record.curves.empty() || record.scales.empty();
+    (plain ? base_step : branch_step).push_back(record.milliseconds_a_step / 1e3);
+    (base ? base_evaluation : branch_evaluation).push_back(record.evaluation_seconds);
+  }
+  const auto take = [](double& cost, const std::vector<double>& seen) {
+    if (!seen.empty()) cost = mean_of(seen);
+  };
+  take(costs.base_step, base_step);
+  take(costs.base_evaluation, base_evaluation);
+  take(costs.branch_step, branch_step);
+  take(costs.branch_evaluation, branch_evaluation);
+  const std::size_t records = base_evaluation.size() + branch_evaluation.size();
+  if (records > 0) costs.source = std::to_string(records) + " records";
+  return costs;
+}
+
+}  // namespace camber::study

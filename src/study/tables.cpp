@@ -1,0 +1,336 @@
+#include "camber/study/tables.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "camber/study/analysis.h"
+
+namespace camber::study {
+namespace {
+
+std::string cell(double value, int digits = 3) {
+  return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
+}
+
+std::string in_points(double value) {
+  return std::isfinite(value) ? fmt::format("{:+.2f}", 100 * value) : "-";
+}
+
+std::string interval(const PairedDifference& difference) {
+  return std::isfinite(difference.low) ? fmt::format("{:+.2f} to {:+.2f}", 100 * difference.low, 100 * difference.high)
+                                       : "-";
+}
+
+std::string chance(double p) {
+  return !std::isfinite(p) ? "-" : p < 1e-4 ? "< 0.0001" : fmt::format("{:.4f}", p);
+}
+
+std::string title_of(const StudyPlan& plan, const std::string& arm) {
+  const StudyArm& found = plan.arm(arm);
+  return found.title.empty() ? found.name : found.title;
+}
+
+std::vector<const RunRecord*> runs_of(const StudyResults& results, const std::string& arm) {
+  std::vector<const RunRecord*> runs;
+  for (const RunRecord& record : results.records)
+    if (record.arm == arm) runs.push_back(&record);
+  return runs;
+}
+
+using Figure = std::function<double(const RunRecord&)>;
+
+MeanAndDeviation over_seeds(const std::vector<const RunRecord*>& runs, const Figure& figure) {
+  std::vector<double> values;
+  for (const RunRecord* run : runs)
+    if (const double value = figure(*run); std::isfinite(value)) values.push_back(value);
+  return mean_and_deviation(values);
+}
+
+std::string mean_and_spread(const MeanAndDeviation& value) {
+  if (value.count == 0) return "-";
+  return value.count < 2 ? cell(value.mean) : fmt::format("{} ± {}", cell(value.mean), cell(value.deviation));
+}
+
+std::string name_of_measure(const StudyPlan& plan, const std::string& measure) {
+  if (measure != kOutcome) return measure;
+  std::string names;
+  for (const std::string& condition : plan.primary.conditions) names += (names.empty() ? "" : ", ") + condition;
+  return "outcome (" + names + ")";
+}
+
+void add_comparison(StudyTable& table, const StudyPlan& plan, const Comparison& one) {
+  std::vector<std::string> row = {title_of(plan, one.arm),
+                                  title_of(plan, one.against),
+                                  name_of_measure(plan, one.measure),
+                                  std::to_string(one.difference.pairs),
+                                  in_points(one.difference.mean),
+                                  interval(one.difference)};
+  if (one.judgement) {
+    row.push_back(chance(one.difference.p));
+    row.push_back(chance(one.judgement->corrected_p));
+    row.push_back(chance(one.judgement->equivalence_p));
+    row.push_back(one.judgement->words);
+  }
+  table.rows.push_back(std::move(row));
+}
+
+const std::vector<std::string> kCompared = {"arm",          "against", "measure", "seeds", "difference, points",
+                                            "95 % interval"};
+const std::vector<std::string> kJudged = {"p", "p, Holm", "p, equivalence", "verdict"};
+
+std::vector<std::string> joined(std::vector<std::string> first, const std::vector<std::string>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+StudyTable arms_by_conditions(const StudyResults& results, double Measurement::*field) {
+  const StudyPlan& plan = results.plan;
+  const bool precision = field == &Measurement::mean_ap;
+  StudyTable table{.columns = {"arm", "seeds"}};
+  if (precision) table.columns.push_back("outcome");
+  for (const std::string& condition : plan.conditions) table.columns.push_back(condition);
+  for (const StudyArm& arm : plan.arms) {
+    const auto runs = runs_of(results, arm.name);
+    if (runs.empty()) continue;
+    std::vector<std::string> row = {title_of(plan, arm.name), std::to_string(runs.size())};
+    if (precision)
+      row.push_back(mean_and_spread(
+          over_seeds(runs, [&](const RunRecord& record) { return outcome_of(plan, record).value_or(std::nan("")); })));
+    for (const std::string& condition : plan.conditions) {
+      const MeanAndDeviation value = over_seeds(runs, [&](const RunRecord& record) {
+        const Measurement* found = record.find(condition);
+        return found == nullptr ? std::nan("") : found->*field;
+      });
+      row.push_back(condition == "clean" ? mean_and_spread(value) : cell(value.mean));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+// The mean over seeds of one measurement less another of the same runs, and how sure a single run's is.
+void add_paired_rows(StudyTable& table, const StudyResults& results, const std::string& control,
+                     const std::string& condition) {
+  for (const StudyArm& arm : results.plan.arms) {
+    std::vector<double> changed, own, errors;
+    for (const RunRecord* run : runs_of(results, arm.name)) {
+      const Measurement *with = run->find(condition, control), *without = run->find(condition);
+      if (with == nullptr || without == nullptr) continue;
+      changed.push_back(with->mean_ap);
+      own.push_back(without->mean_ap);
+      errors.push_back(scene_error(*with, *without));
+    }
+    if (own.empty()) continue;
+    const PairedDifference difference = paired_difference(changed, own);
+    table.rows.push_back({title_of(results.plan, arm.name), condition, control, std::to_string(own.size()),
+                          cell(mean_and_deviation(own).mean), cell(mean_and_deviation(changed).mean),
+                          in_points(difference.mean), interval(difference),
+                          cell(100 * mean_and_deviation(errors).mean, 2)});
+  }
+}
+
+const std::vector<std::string> kPaired = {"arm",
+                                          "condition",
+                                          "in its place",
+                                          "seeds",
+                                          "mAP",
+                                          "mAP then",
+                                          "difference, points",
+                                          "95 % interval",
+                                          "error by scenes, points"};
+
+}  // namespace
+
+StudyTable gates_table(const StudyResults& results) {
+  StudyTable table{.title = "Gates",
+                   .note = "What must hold before the arms mean anything; means over the base models' seeds.",
+                   .columns = {"gate", "figure", "target", "holds"}};
+  for (const Gate& gate : all_gates(results.plan, results.records))
+    table.rows.push_back({gate.name, gate.figure, gate.target,
+                          gate.state == GateState::kHolds   ? "yes"
+                          : gate.state == GateState::kFails ? "**no**"
+                                                            : "not known"});
+  return table;
+}
+
+StudyTable arms_table(const StudyResults& results) {
+  StudyTable table = arms_by_conditions(results, &Measurement::mean_ap);
+  table.title = "mAP by arm and condition";
+  table.note = "Means over seeds, ± their deviation; the outcome is the mean over " +
+               name_of_measure(results.plan, kOutcome).substr(9, std::string::npos);
+  table.note.pop_back();
+  table.note += ".";
+  return table;
+}
+
+StudyTable resilience_table(const StudyResults& results) {
+  StudyTable table = arms_by_conditions(results, &Measurement::nd_score);
+  table.title = "NDS by arm and condition";
+  table.note = "Means over seeds.";
+  return table;
+}
+
+StudyTable primary_table(const StudyResults& results) {
+  StudyTable table{.title = "The comparison that was fixed beforehand",
+                   .note = "Paired by seed, Student's t.",
+                   .columns = joined(kCompared, kJudged)};
+  if (const auto primary = analyze(results.plan, results.records).primary)
+    add_comparison(table, results.plan, *primary);
+  return table;
+}
+
+StudyTable secondary_table(const StudyResults& results) {
+  StudyTable table{.title = "All other comparisons of the main arms",
+                   .note = "Paired by seed, Student's t; one Holm correction over all rows of this table.",
+                   .columns = joined(kCompared, kJudged)};
+  for (const Comparison& one : analyze(results.plan, results.records).secondary)
+    add_comparison(table, results.plan, one);
+  return table;
+}
+
+StudyTable exploratory_table(const StudyResults& results) {
+  StudyTable table{.title = "Exploratory rows", .note = "Few seeds, no correction, no verdict.", .columns = kCompared};
+  for (const Comparison& one : analyze(results.plan, results.records).exploratory)
+    add_comparison(table, results.plan, one);
+  return table;
+}
+
+StudyTable controls_table(const StudyResults& results) {
+  StudyTable table{.title = "Controls: something else in place of the trained model's trust",
+                   .note =
+                       "The interval is over seeds; the error by scenes is that of a single run's difference, both "
+                       "models on the same draws of scenes.",
+                   .columns = kPaired};
+  for (const std::string& condition : results.plan.control_conditions)
+    for (const std::string& control : results.plan.controls) add_paired_rows(table, results, control, condition);
+  return table;
+}
+
+StudyTable cues_table(const StudyResults& results) {
+  StudyTable table{.title = "The price of false alarms and of missed cues",
+                   .note =
+                       "Clean frames with the cues of faulty ones (a false alarm), and faulty frames with the cues "
+                       "of clean ones (missed).",
+                   .columns = kPaired};
+  for (const std::string& condition : results.plan.swapped_cues) {
+    add_paired_rows(table, results, "cues of " + condition, "clean");
+    add_paired_rows(table, results, "cues of clean", condition);
+  }
+  return table;
+}
+
+StudyTable scales_table(const StudyResults& results) {
+  const StudyPlan& plan = results.plan;
+  StudyTable table{
+      .title = "Scales, lean and trust",
+      .note =
+          "Where the scales ended, the mean lean and the share of attention that it moved at the end "
+          "of training, and the mean trust in LiDAR and cameras by condition.",
+      .columns = {"arm", "lr x", "scale", "segment scale", "lean LiDAR", "lean cameras", "attention moved"}};
+  std::vector<std::string> shown = {"clean"};
+  for (const std::string& condition : plan.primary.conditions) shown.push_back(condition);
+  for (const std::string& condition : shown) table.columns.push_back("trust " + condition);
+  for (const StudyArm& arm : plan.arms) {
+    const auto runs = runs_of(results, arm.name);
+    if (runs.empty() || runs[0]->scales.empty()) continue;
+    const auto scale = [&](const char* ending) {
+      return mean_and_spread(over_seeds(runs, [&](const RunRecord& record) {
+        for (const auto& [name, value] : record.scales)
+          if (name.ends_with(ending)) return value;
+        return std::nan("");
+      }));
+    };
+    const auto last = [&](const std::string& name) {
+      return over_seeds(runs,
+                        [&](const RunRecord& record) {
+                          const auto found = record.curves.find(name);
+                          return found == record.curves.end() || found->second.values.empty()
+                                     ? std::nan("")
+                                     : found->second.values.back();
+                        })
+          .mean;
+    };
+    std::vector<std::string> row = {title_of(plan, arm.name),
+                                    runs[0]->scale_lr_mult > 0 ? fmt::format("{:g}", runs[0]->scale_lr_mult) : "-",
+                                    scale(".scale"),
+                                    scale(".segment_scale"),
+                                    cell(last("lean/lidar/mean"), 2),
+                                    cell(last("lean/camera/mean"), 2),
+                                    cell(last("attention/layer0/change"), 3)};
+    for (const std::string& condition : shown) {
+      const auto trust = [&](double Measurement::*field) {
+        return over_seeds(runs,
+                          [&](const RunRecord& record) {
+                            const Measurement* found = record.find(condition);
+                            return found == nullptr ? std::nan("") : found->*field;
+                          })
+            .mean;
+      };
+      const double lidar = trust(&Measurement::trust_lidar), camera = trust(&Measurement::trust_camera);
+      row.push_back(std::isfinite(lidar) ? fmt::format("{:+.2f} {:+.2f}", lidar, camera) : "-");
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+StudyTable time_table(const StudyResults& results) {
+  const StudyPlan& plan = results.plan;
+  StudyTable table{.title = "Time",
+                   .note =
+                       "Median milliseconds a step on one thread, two runs at a time; the same steps for all arms, so "
+                       "this is what equal time would cost or give.",
+                   .columns = {"arm", "steps", "ms a step", "over the reference"}};
+  const auto step = [](const RunRecord& record) { return record.milliseconds_a_step; };
+  const double reference = over_seeds(runs_of(results, plan.reference), step).mean;
+  for (const StudyArm& arm : plan.arms) {
+    const auto runs = runs_of(results, arm.name);
+    if (runs.empty()) continue;
+    const double own = over_seeds(runs, step).mean;
+    table.rows.push_back(
+        {title_of(plan, arm.name), std::to_string(runs[0]->steps), cell(own, 1), cell(own / reference, 2)});
+  }
+  return table;
+}
+
+std::vector<StudyTable> all_tables(const StudyResults& results) {
+  std::vector<StudyTable> tables = {gates_table(results),       primary_table(results),  arms_table(results),
+                                    secondary_table(results),   controls_table(results), cues_table(results),
+                                    exploratory_table(results), scales_table(results),   resilience_table(results),
+                                    time_table(results)};
+  std::erase_if(tables, [](const StudyTable& table) { return table.rows.empty(); });
+  return tables;
+}
+
+std::string to_markdown(const StudyTable& table) {
+  const auto line = [](const std::vector<std::string>& cells) {
+    std::string text = "|";
+    for (const std::string& one : cells) text += " " + one + " |";
+    return text + "\n";
+  };
+  std::string text = "### " + table.title + "\n\n" + table.note + "\n\n" + line(table.columns);
+  text += line(std::vector<std::string>(table.columns.size(), "---"));
+  for (const auto& row : table.rows) text += line(row);
+  return text;
+}
+
+std::string to_markdown(const std::vector<StudyTable>& tables) {
+  std::string text;
+  for (const StudyTable& table : tables) text += (text.empty() ? "" : "\n") + to_markdown(table);
+  return text;
+}
+
+std::string with_tables(const std::string& document, const std::string& tables) {
+  const std::string begin = "<!-- tables -->\n", end = "<!-- end of tables -->";
+  const std::size_t first = document.find(begin), last = document.find(end);
+  if (first == std::string::npos || last == std::string::npos || last < first)
+    throw std::invalid_argument("[study] the document must hold the lines <!-- tables --> and <!-- end of tables -->");
+  return document.substr(0, first + begin.size()) + tables + document.substr(last);
+}
+
+}  // namespace camber::study

@@ -1,0 +1,182 @@
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// camber study, called as a person calls it, on a study of seconds.
+namespace camber::app {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct Answer {
+  int code = -1;
+  std::string output{}, errors{};
+};
+
+class StudyProgram : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const char* program = std::getenv("CAMBER_PROGRAM");
+    const char* source = std::getenv("CAMBER_SOURCE");
+    if (program == nullptr || source == nullptr) return;
+    program_ = program;
+    folder_ = fs::temp_directory_path() / ("camber_study_program_" + std::to_string(getpid()));
+    fs::create_directories(folder_);
+    fs::create_directory_symlink(fs::path(source) / "configs", folder_ / "configs");
+    const Answer whole = call("study --out whole " + kTiny);
+    ASSERT_EQ(whole.code, 0) << whole.errors;
+    whole_ = whole;
+  }
+  static void TearDownTestSuite() { fs::remove_all(folder_); }
+  void SetUp() override {
+    if (program_.empty()) GTEST_SKIP() << "CAMBER_PROGRAM names no program to test";
+  }
+
+  static Answer call(const std::string& arguments) {
+    const std::string out = (folder_ / "out").string(), errors = (folder_ / "errors").string();
+    const int status = std::system(
+        ("cd '" + folder_.string() + "' && '" + program_ + "' " + arguments + " >'" + out + "' 2>'" + errors + "'")
+            .c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content(out), content(errors)};
+  }
+  static std::string content(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  // Every record without its times.
+  static std::map<std::string, Json> records(const std::string& study) {
+    std::map<std::string, Json> all;
+    for (const auto& entry : fs::directory_iterator(folder_ / study / "records")) {
+      if (entry.path().extension() != ".json") continue;
+      Json record = Json::parse(content(entry.path()));
+      for (const char* time : {"milliseconds_a_step", "training_seconds", "evaluation_seconds"}) record.erase(time);
+      all[entry.path().stem()] = record;
+    }
+    return all;
+  }
+
+  static inline const std::string kTiny =
+      "--config configs/study_small.toml --world.root=world --world.scenes=8 --world.frames=3 --base_steps=4 "
+      "--branch_steps=3 --frames=4 --replicates=4 --training.loop.checkpoint_every=1 --gates.doubled_seeds=0 --seeds 1 "
+      "--only plain,trust,fixed_0 --threads 1";
+  static inline std::string program_;
+  static inline fs::path folder_;
+  static inline Answer whole_;
+};
+
+TEST_F(StudyProgram, LeavesARecordARunAndTheBaseWeights) {
+  EXPECT_EQ(records("whole").size(), 4U);
+  EXPECT_TRUE(fs::exists(folder_ / "whole/runs/base_s0/model.safetensors"));
+  EXPECT_FALSE(fs::exists(folder_ / "whole/runs/trust_s0"));
+  const Json trust = records("whole").at("trust_s0");
+  std::size_t controls = 0, swaps = 0;
+  for (const Json& measured : trust["measurements"]) {
+    const std::string control = measured["control"];
+    controls += control == "zero" || control == "mean" || control == "shuffled" || control == "oracle";
+    swaps += control.starts_with("cues of");
+    EXPECT_EQ(measured["replicates"].size(), 4U);
+  }
+  EXPECT_EQ(controls, 8U);
+  EXPECT_EQ(swaps, 2U);
+  EXPECT_FALSE(trust["curves"].empty());
+  for (const char* words : {"4 runs, 0 of them done", "trust_s0: clean mAP", "mAP of fusion"})
+    EXPECT_NE(whole_.errors.find(words), std::string::npos) << words << "\n" << whole_.errors;
+  EXPECT_NE(whole_.output.find("### mAP by arm and condition"), std::string::npos) << whole_.output;
+}
+
+TEST_F(StudyProgram, ScaleZeroMeasuresWhatNoBiasMeasures) {
+  const Json plain = records("whole").at("plain_s0"), zero = records("whole").at("fixed_0_s0");
+  for (const Json& measured : plain["measurements"])
+    for (const Json& other : zero["measurements"])
+      if (other["condition"] == measured["condition"] && other["control"] == "")
+        EXPECT_EQ(other["replicates"], measured["replicates"]) << measured["condition"];
+}
+
+TEST_F(StudyProgram, GoesOnAfterAKillToTheSameNumbers) {
+  const pid_t process = fork();
+  if (process == 0) {
+    [[maybe_unused]] const int moved = chdir(folder_.c_str());
+    const std::string command = "exec '" + program_ + "' study --out killed " + kTiny + " 2>/dev/null >/dev/null";
+    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    _exit(127);
+  }
+  for (int i = 0; i < 2000 && !fs::exists(folder_ / "killed/runs/base_s0/checkpoints/last.safetensors"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(process, SIGKILL);
+  waitpid(process, nullptr, 0);
+  const Answer again = call("study --out killed --resume --seeds 1 --only plain,trust,fixed_0");
+  ASSERT_EQ(again.code, 0) << again.errors;
+  EXPECT_EQ(records("killed"), records("whole"));
+}
+
+TEST_F(StudyProgram, RepeatsNoRunAndRemakesABaseThatIsGone) {
+  fs::copy(folder_ / "whole", folder_ / "copy", fs::copy_options::recursive);
+  const auto written = [&](const char* name) { return fs::last_write_time(folder_ / "copy/records" / name); };
+  fs::remove_all(folder_ / "copy/runs");
+  fs::remove(folder_ / "copy/records/trust_s0.json");
+  const auto plain = written("plain_s0.json"), base = written("base_s0.json");
+  const Answer again = call("study --out copy " + kTiny);
+  ASSERT_EQ(again.code, 0) << again.errors;
+  EXPECT_EQ(written("plain_s0.json"), plain);
+  EXPECT_EQ(written("base_s0.json"), base);
+  EXPECT_EQ(records("copy"), records("whole"));
+}
+
+TEST_F(StudyProgram, FailsOneRunWithoutFailingTheRest) {
+  fs::copy(folder_ / "whole", folder_ / "failing", fs::copy_options::recursive);
+  fs::remove(folder_ / "failing/records/trust_s0.json");
+  fs::remove(folder_ / "failing/records/plain_s0.json");
+  // Its weights are damaged: every branch that starts from them fails with a sentence.
+  fs::resize_file(folder_ / "failing/runs/base_s0/model.safetensors", 1000);
+  const Answer failing = call("study --out failing " + kTiny);
+  EXPECT_EQ(failing.code, 1);
+  EXPECT_NE(failing.errors.find("trust_s0 failed: camber: "), std::string::npos) << failing.errors;
+  EXPECT_NE(content(folder_ / "failing/failed/plain_s0.txt").find("model.safetensors"), std::string::npos);
+  EXPECT_EQ(records("failing").size(), 2U);
+  fs::remove_all(folder_ / "failing/runs");
+  const Answer mended = call("study --out failing " + kTiny);
+  EXPECT_EQ(mended.code, 0) << mended.errors;
+  EXPECT_FALSE(fs::exists(folder_ / "failing/failed/plain_s0.txt"));
+  EXPECT_EQ(records("failing"), records("whole"));
+}
+
+TEST_F(StudyProgram, MakesTablesFromRecordsAlone) {
+  fs::copy(folder_ / "whole/records", folder_ / "records_only");
+  const Answer tables = call("study --tables --out records_only");
+  ASSERT_EQ(tables.code, 0) << tables.errors;
+  EXPECT_EQ(call("study --tables --out whole").output, tables.output);
+  std::ofstream(folder_ / "page.md") << "# Page\n<!-- tables -->\nold\n<!-- end of tables -->\nend\n";
+  ASSERT_EQ(call("study --tables --out records_only --into page.md").code, 0);
+  EXPECT_EQ(content(folder_ / "page.md"),
+            "# Page\n<!-- tables -->\n" + tables.output + "<!-- end of tables -->\nend\n");
+}
+
+TEST_F(StudyProgram, RefusesWithOneSentence) {
+  const auto refused = [&](const std::string& arguments, const std::string& words) {
+    const Answer answer = call(arguments);
+    EXPECT_EQ(answer.code, 2) << arguments;
+    EXPECT_NE(answer.errors.find(words), std::string::npos) << answer.errors;
+  };
+  refused("study", "--out must name");
+  refused("study --out new", "give a configuration with --config");
+  refused("study --out nowhere --resume", "without study.toml");
+  refused("study --tables --out configs", "plan.toml");
+  refused("study --out new --config configs/study_small.toml --only trst", "did you mean 'trust'?");
+  refused("study --out whole " + kTiny + " --training.log_every=3", "of another");
+  refused("study --out new " + kTiny + " --arms.2.exempt=false", "must have scales that reach their bounds");
+  EXPECT_FALSE(fs::exists(folder_ / "new/records/base_s0.json"));
+}
+
+}  // namespace
+}  // namespace camber::app

@@ -1,0 +1,173 @@
+#include "camber/study/analysis.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "camber/config/options.h"
+#include "camber/storage/atomic_file.h"
+#include "camber/study/tables.h"
+#include "storage/scratch_folder.h"
+
+namespace camber::study {
+namespace {
+
+StudyPlan example_plan() {
+  StudyPlan plan;
+  plan.conditions = {"clean", "frozen:5", "stale:5"};
+  plan.seeds = 4;
+  plan.few_seeds = 1;
+  plan.gates.doubled_seeds = 1;
+  plan.arms = {{.name = "plain", .title = "no bias"},
+               {.name = "constant"},
+               {.name = "trust"},
+               {.name = "oracle"},
+               {.name = "fixed_0", .role = ArmRole::kNotes}};
+  return plan;
+}
+
+Measurement measured(const std::string& condition, double mean_ap, const std::string& control = "") {
+  return {.condition = condition,
+          .control = control,
+          .mean_ap = mean_ap,
+          .nd_score = mean_ap,
+          .by_distance = {mean_ap / 2, 1.5 * mean_ap},
+          .trust_lidar = std::nan(""),
+          .trust_camera = std::nan(""),
+          .replicates = {static_cast<std::int32_t>(1e4 * mean_ap) - 50, static_cast<std::int32_t>(1e4 * mean_ap) + 50}};
+}
+
+RunRecord record(const std::string& arm, std::int64_t seed, double clean, double frozen, double stale) {
+  RunRecord made{.arm = arm, .seed = seed, .steps = 700, .milliseconds_a_step = 100};
+  made.measurements = {measured("clean", clean), measured("frozen:5", frozen), measured("stale:5", stale)};
+  return made;
+}
+
+std::vector<RunRecord> example_records() {
+  std::vector<RunRecord> records;
+  for (std::int64_t seed = 0; seed < 4; ++seed) {
+    const double noise = 0.001 * static_cast<double>(seed * seed % 3);
+    records.push_back(record("base", seed, 0.60 + noise, 0.2, 0.1));
+    records.back().measurements.push_back(measured("lidar_off", 0.32));
+    records.back().measurements.push_back(measured("cameras_off", 0.40));
+    records.push_back(record("plain", seed, 0.62 + noise, 0.20, 0.10));
+    records.push_back(record("constant", seed, 0.63 + noise, 0.21 + noise, 0.10));
+    records.push_back(record("trust", seed, 0.63 + noise / 2, 0.29 - noise, 0.14));
+    records.back().measurements.push_back(measured("clean", 0.6, "zero"));
+    records.back().measurements.push_back(measured("clean", 0.55, "cues of frozen:5"));
+    records.push_back(record("oracle", seed, 0.62, 0.33, 0.15));
+  }
+  records.push_back(record("doubled", 0, 0.61, 0.2, 0.1));
+  records.push_back(record("fixed_0", 0, 0.62, 0.20, 0.10));
+  return records;
+}
+
+TEST(Analysis, the_primary_comparison_is_paired_by_seed) {
+  const StudyAnalysis analysis = analyze(example_plan(), example_records());
+  ASSERT_TRUE(analysis.primary);
+  EXPECT_EQ(analysis.primary->difference.pairs, 4);
+  EXPECT_NEAR(analysis.primary->difference.mean, (0.08 + 0.04) / 2 - 0.0005, 1e-12);
+  EXPECT_EQ(analysis.primary->judgement->verdict, Verdict::kBetter);
+}
+
+TEST(Analysis, the_rest_shares_one_correction) {
+  const StudyAnalysis analysis = analyze(example_plan(), example_records());
+  EXPECT_EQ(analysis.secondary.size(), 3U * 2 + 3);  // three arms in outcome and clean, the pair in three conditions
+  std::vector<double> p, corrected;
+  for (const Comparison& one : analysis.secondary) {
+    p.push_back(one.difference.p);
+    corrected.push_back(one.judgement->corrected_p);
+  }
+  EXPECT_EQ(corrected, holm(p));
+  ASSERT_EQ(analysis.exploratory.size(), 2U);
+  EXPECT_FALSE(analysis.exploratory[0].judgement);
+}
+
+TEST(Analysis, a_missing_run_costs_its_pair_alone) {
+  std::vector<RunRecord> records = example_records();
+  std::erase_if(records, [](const RunRecord& one) { return one.arm == "constant" && one.seed == 1; });
+  EXPECT_EQ(analyze(example_plan(), records).primary->difference.pairs, 3);
+  std::erase_if(records, [](const RunRecord& one) { return one.arm == "constant"; });
+  EXPECT_FALSE(analyze(example_plan(), records).primary);
+}
+
+TEST(Gates, have_figures_and_targets) {
+  const std::vector<Gate> gates = all_gates(example_plan(), example_records());
+  ASSERT_EQ(gates.size(), 6U);
+  EXPECT_EQ(gates[0].figure, "20.1 points");
+  EXPECT_EQ(gates[0].state, GateState::kHolds);
+  EXPECT_EQ(gates[1].figure, "0.53 and 0.67");
+  EXPECT_EQ(gates[2].figure, "4: frozen:5 67 %, stale:5 83 %, lidar_off 47 %, cameras_off 33 %");
+  EXPECT_EQ(gates[3].figure, "1.0 points");
+  EXPECT_EQ(gates[4].state, GateState::kHolds);
+  EXPECT_EQ(gates[5].figure, "2: frozen:5 +13.0, stale:5 +5.0");
+  EXPECT_EQ(gates[0].text(),
+            "holds   mAP of fusion above the better single sensor: 20.1 points (target: at least 5.0 points)");
+  StudyPlan strict = example_plan();
+  strict.gates.fusion_gain = 0.3;
+  EXPECT_EQ(base_gates(strict, example_records())[0].state, GateState::kFails);
+  for (const Gate& gate : all_gates(example_plan(), {})) EXPECT_EQ(gate.state, GateState::kUnknown) << gate.text();
+}
+
+TEST(Plan, refuses_names_that_do_not_fit) {
+  const auto refused = [](auto change, const std::string& words) {
+    StudyPlan plan = example_plan();
+    change(plan);
+    try {
+      plan.validate();
+      ADD_FAILURE() << words;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+  };
+  EXPECT_NO_THROW(example_plan().validate());
+  refused([](StudyPlan& plan) { plan.arms[1].name = "plain"; }, "'plain' twice");
+  refused([](StudyPlan& plan) { plan.arms[1].name = "base"; }, "not base or doubled");
+  refused([](StudyPlan& plan) { plan.reference = "plane"; }, "did you mean 'plain'?");
+  refused([](StudyPlan& plan) { plan.primary.conditions = {"frozen:4"}; }, "did you mean 'frozen:5'?");
+  refused([](StudyPlan& plan) { plan.conditions = {"frozen:5"}; }, "must begin with clean");
+  refused([](StudyPlan& plan) { plan.controls = {"none"}; }, "zero, mean, shuffled or oracle");
+}
+
+class StudyFiles : public storage::ScratchFolder {};
+
+TEST_F(StudyFiles, records_read_back_and_make_the_same_tables) {
+  std::filesystem::create_directories(folder_ / "records");
+  storage::write_file(folder_ / "records/plan.toml", config::to_toml(example_plan()));
+  RunRecord with_curve = example_records()[3];
+  with_curve.curves["scale/a/value"] = {{1, 2}, {2.5, 2.625}};
+  with_curve.scales["head.attention_bias.scale"] = 2.625;
+  const RunRecord again = parse_record(to_json(with_curve), "x");
+  EXPECT_EQ(to_json(again), to_json(with_curve));
+  EXPECT_EQ(again.find("clean", "zero")->mean_ap, 0.6);
+  EXPECT_TRUE(std::isnan(again.measurements[0].trust_lidar));
+  for (const RunRecord& one : example_records())
+    storage::write_file(folder_ / "records" / (one.key() + ".json"), to_json(one));
+  EXPECT_TRUE(is_study(folder_));
+  EXPECT_TRUE(is_study(folder_ / "records"));
+  EXPECT_FALSE(is_study(folder_ / "nowhere"));
+  const std::string tables = to_markdown(all_tables(read_study(folder_)));
+  EXPECT_EQ(to_markdown(all_tables(read_study(folder_ / "records"))), tables);
+  for (const char* words : {"### Gates", "| no bias | 4 | 0.150 ± 0.000 | 0.621 ± 0.001 |", "| trust | constant |",
+                            "cues of frozen:5", "| fixed_0 | 1 |", "better"})
+    EXPECT_NE(tables.find(words), std::string::npos) << words << "\n" << tables;
+  storage::write_file(folder_ / "records/broken.json", "{}");
+  EXPECT_THROW(read_study(folder_), std::runtime_error);
+}
+
+TEST(Tables, stand_between_their_marks) {
+  EXPECT_EQ(with_tables("a\n<!-- tables -->\nold\n<!-- end of tables -->\nb\n", "new\n"),
+            "a\n<!-- tables -->\nnew\n<!-- end of tables -->\nb\n");
+  EXPECT_THROW(with_tables("a", "new"), std::invalid_argument);
+}
+
+TEST(SceneError, is_of_the_difference_of_paired_draws) {
+  Measurement first = measured("clean", 0.5), second = measured("clean", 0.5);
+  first.replicates = {5000, 5100, 5200};
+  second.replicates = {4900, 5000, 5100};
+  EXPECT_NEAR(scene_error(first, second), 0, 1e-12);
+  EXPECT_NEAR(scene_error(first), 0.01, 1e-12);
+}
+
+}  // namespace
+}  // namespace camber::study

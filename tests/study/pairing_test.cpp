@@ -1,0 +1,143 @@
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include <camber/config/options.h>
+#include <camber/detection/detector.h>
+#include <camber/detection/weights.h>
+#include <camber/simulation/simulate.h>
+#include <camber/study/options.h>
+#include <camber/train/detector_run.h>
+#include <camber/train/load_detector.h>
+#include <gtest/gtest.h>
+
+#include <ATen/Parallel.h>
+
+#include "storage/scratch_folder.h"
+
+// Adding the router changes no other parameter's start, no batch and no noise; a scale of 0 is no bias, bit for bit.
+namespace camber::study {
+namespace {
+
+StudyOptions real_study() {
+  const char* source = std::getenv("CAMBER_SOURCE");
+  if (source == nullptr) return {};
+  return config::load<StudyOptions>({.file = std::string(source) + "/configs/study.toml"}, StudyOptions{});
+}
+
+bool same_bytes(const torch::Tensor& a, const torch::Tensor& b) {
+  return a.sizes() == b.sizes() && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+}
+
+std::map<std::string, torch::Tensor> state(const detection::Detector& detector) {
+  std::map<std::string, torch::Tensor> all;
+  for (auto& [name, tensor] : detection::state_of(*detector)) all.emplace(name, tensor);
+  return all;
+}
+
+TEST(Pairing, every_arm_of_the_study_starts_alike_and_meets_the_same_batches) {
+  const StudyOptions study = real_study();
+  if (study.plan.arms.empty()) GTEST_SKIP() << "CAMBER_SOURCE names no source tree";
+  const RunTraining plain = training_of(study, {"plain", 3});
+  const auto of_plain = state(detection::Detector(plain.options.detector, plain.options.seed));
+  for (const StudyArm& arm : study.plan.arms) {
+    if (arm.from_scratch) continue;
+    const RunTraining training = training_of(study, {arm.name, 3});
+    EXPECT_EQ(training.options.seed, plain.options.seed);
+    EXPECT_TRUE(training.branches);
+    EXPECT_TRUE(config::differences(training.options.data, plain.options.data).empty()) << arm.name;
+    EXPECT_TRUE(config::differences(training.options.loader(), plain.options.loader()).empty()) << arm.name;
+    EXPECT_TRUE(config::differences(training.options.loop.schedule, plain.options.loop.schedule).empty()) << arm.name;
+    const auto own = state(detection::Detector(training.options.detector, training.options.seed));
+    for (const auto& [name, tensor] : of_plain) {
+      ASSERT_TRUE(own.contains(name)) << arm.name << " " << name;
+      EXPECT_TRUE(same_bytes(own.at(name), tensor)) << arm.name << " " << name;
+    }
+  }
+}
+
+TEST(Pairing, learnable_arms_take_the_smallest_multiple_that_reaches) {
+  StudyOptions study = real_study();
+  if (study.plan.arms.empty()) GTEST_SKIP() << "CAMBER_SOURCE names no source tree";
+  EXPECT_EQ(training_of(study, {"plain", 0}).scale_lr_mult, 0);
+  EXPECT_EQ(training_of(study, {"fixed", 0}).scale_lr_mult, 0);
+  EXPECT_EQ(training_of(study, {"constant", 0}).scale_lr_mult, 5);
+  EXPECT_EQ(training_of(study, {"trust", 0}).scale_lr_mult, 10);
+  EXPECT_EQ(training_of(study, {"slow_scale", 0}).scale_lr_mult, 0.1);
+  EXPECT_EQ(training_of(study, {"slow_scale", 0}).options.loop.groups.scale_lr_mult, 0.1);
+  study.plan.branch_steps = 600;
+  try {
+    training_of(study, {"trust", 0});
+    ADD_FAILURE() << "600 steps must be too few for the segments' bounds";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("arm 'trust' must have scales that reach their bounds"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(Pairing, the_hash_is_of_what_the_numbers_depend_on) {
+  StudyOptions study = real_study();
+  if (study.plan.arms.empty()) GTEST_SKIP() << "CAMBER_SOURCE names no source tree";
+  const StudyRun run{"trust", 0};
+  const std::string hash = hash_of(study, run, "data");
+  study.plan.world.root = "elsewhere";
+  study.plan.processes = 1;
+  EXPECT_EQ(hash_of(study, run, "data"), hash);
+  EXPECT_NE(hash_of(study, run, "other data"), hash);
+  EXPECT_NE(hash_of(study, {"trust", 1}, "data"), hash);
+  study.plan.base_steps += 1;
+  EXPECT_NE(hash_of(study, run, "data"), hash);
+  study.plan.base_steps -= 1;
+  study.plan.conditions.pop_back();
+  EXPECT_NE(hash_of(study, run, "data"), hash);
+}
+
+TEST(Pairing, runs_come_base_first_then_by_seed) {
+  const StudyOptions study = real_study();
+  if (study.plan.arms.empty()) GTEST_SKIP() << "CAMBER_SOURCE names no source tree";
+  EXPECT_EQ(base_runs(study.plan).size(), 8U + 2);
+  const std::vector<StudyRun> runs = arm_runs(study.plan);
+  EXPECT_EQ(runs[0], (StudyRun{"plain", 0}));
+  EXPECT_EQ(runs[8], (StudyRun{"plain", 1}));
+  EXPECT_EQ(runs[64].seed, 0);
+  const RunChoice few{.only = {"plain", "fixed_0"}, .seeds = 2};
+  EXPECT_EQ(arm_runs(study.plan, few).size(), 4U);
+  EXPECT_EQ(base_runs(study.plan, few).size(), 2U);
+  EXPECT_EQ(StudyRun::parse("from_1_5_s12"), (StudyRun{"from_1_5", 12}));
+  EXPECT_THROW(StudyRun::parse("trust"), std::invalid_argument);
+}
+
+class ScaleZero : public storage::ScratchFolder {};
+
+TEST_F(ScaleZero, is_no_bias_bit_for_bit_over_a_whole_run) {
+  StudyOptions study = real_study();
+  if (study.plan.arms.empty()) GTEST_SKIP() << "CAMBER_SOURCE names no source tree";
+  at::set_num_threads(1);
+  simulation::SimulationOptions world{.scenes = 4};
+  world.world.frames = 3;
+  simulation::simulate(world, 7, 2, folder_ / "world");
+  study.plan.world.root = (folder_ / "world").string();
+  study.plan.base_steps = 6;
+  study.plan.branch_steps = 12;
+  // A small bound makes the clipping of gradients count, where zeros of the router could move a rounding.
+  study.training.loop.optimizer.clip_norm = 0.5;
+  const auto train = [&](const char* arm) {
+    const RunTraining training = training_of(study, {arm, 0});
+    train::DetectorRunRequest request{.options = training.options, .out = folder_ / arm, .evaluate = false};
+    if (training.branches) request.from = folder_ / "base/model.safetensors";
+    train::train_detector(request);
+    return state(train::load_detector(folder_ / arm / "model.safetensors"));
+  };
+  const auto base = train(kBase), plain = train("plain"), zero = train("fixed_0");
+  std::size_t moved = 0;
+  for (const auto& [name, tensor] : plain) {
+    EXPECT_TRUE(same_bytes(zero.at(name), tensor)) << name;
+    moved += same_bytes(base.at(name), tensor) ? 0 : 1;
+  }
+  EXPECT_GT(moved, plain.size() / 2) << "the branch must have learned something";
+  EXPECT_TRUE(zero.contains("model.head.router.content.weight"));
+  EXPECT_EQ(zero.at("model.head.router.content.weight").abs().max().item<double>(), 0) << "no gradient ever came";
+}
+
+}  // namespace
+}  // namespace camber::study
