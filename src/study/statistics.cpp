@@ -15,7 +15,7 @@
 namespace camber::study {
 namespace {
 
-constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kMostPairs = 100000;
 
@@ -52,7 +52,7 @@ void check(double alpha, double wanted_power) {
 }  // namespace
 
 MeanAndDeviation mean_and_deviation(std::span<const double> values) {
-  MeanAndDeviation result{.count = std::ssize(values), .mean = kNothing, .deviation = kNothing};
+  MeanAndDeviation result{.count = std::ssize(values), .mean = kUndefined, .deviation = kUndefined};
   const auto count = static_cast<double>(values.size());
   if (values.empty()) return result;
   result.mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
@@ -74,7 +74,7 @@ PairedDifference paired_difference(std::span<const double> a, std::span<const do
   const MeanAndDeviation moments = mean_and_deviation(differences);
   PairedDifference result{.pairs = moments.count, .mean = moments.mean, .deviation = moments.deviation};
   if (result.pairs < 2) {
-    result.standard_error = result.low = result.high = result.t = result.p = kNothing;
+    result.standard_error = result.low = result.high = result.t = result.p = kUndefined;
     return result;
   }
   const double freedom = static_cast<double>(result.pairs - 1);
@@ -103,7 +103,7 @@ std::vector<double> holm(std::span<const double> p) {
 
 double equivalence_p(const PairedDifference& difference, double margin) {
   if (!(margin > 0)) throw std::invalid_argument(fmt::format("[statistics] margin must be above 0, got {}", margin));
-  if (difference.pairs < 2) return kNothing;
+  if (difference.pairs < 2) return kUndefined;
   const double freedom = static_cast<double>(difference.pairs - 1);
   const double above_low = upper_tail(ratio(difference.mean + margin, difference.standard_error), freedom);
   const double below_high = upper_tail(-ratio(difference.mean - margin, difference.standard_error), freedom);
@@ -120,7 +120,7 @@ double power(double effect, double deviation, std::int64_t pairs, double alpha) 
 
 double detectable_effect(double deviation, std::int64_t pairs, double alpha, double wanted_power) {
   check(alpha, wanted_power);
-  if (pairs < 2) return kNothing;
+  if (pairs < 2) return kUndefined;
   if (!(deviation > 0)) return 0;
   const double freedom = static_cast<double>(pairs - 1);
   const auto short_of = [&](double noncentrality) { return power_at(noncentrality, freedom, alpha) - wanted_power; };
