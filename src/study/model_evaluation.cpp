@@ -9,6 +9,9 @@
 #include <camber/detection/batch.h>
 #include <camber/eval/breakdown.h>
 
+#include "detection/denoising.h"
+#include "detection/detector_parts.h"
+
 namespace camber::study {
 namespace {
 
@@ -26,6 +29,12 @@ detection::TrustControl control_named(const std::string& name) {
   if (name == "oracle") return detection::TrustControl::kOracle;
   throw std::invalid_argument("[study] a control must be zero, mean, shuffled or oracle, got '" + name + "'");
 }
+
+// Frames and their keys. The encoders know neither trust nor cues: they run once for all controls.
+struct EncodedBatch {
+  detection::DetectorBatch batch{};
+  detection::KeyMaps maps{};
+};
 
 // Predictions and trust of one condition under one control, frame by frame.
 struct Pass {
@@ -55,13 +64,14 @@ class Evaluation {
  private:
   void judge(const std::string& condition);
   std::vector<Pass> passes_of(const std::string& condition) const;
-  void detect(const detection::DetectorBatch& batch, Pass& pass);
+  void detect(const EncodedBatch& frames, Pass& pass);
+  void swap_cues(EncodedBatch& faulty, EncodedBatch& sound, Pass& missed, Pass& alarmed);
   void measure(Pass& pass);
 
   const ModelEvaluation& request_;
   detection::Detector detector_;
   const eval::SampleBoxes truth_;
-  std::vector<detection::DetectorBatch> clean_;  // kept where cues are swapped
+  std::vector<EncodedBatch> clean_;  // kept where cues are swapped
   std::vector<Measurement> measurements_;
   double total_ = 1, done_ = 0;
 };
@@ -89,19 +99,13 @@ void Evaluation::judge(const std::string& condition) {
   if (!clean) loading.fixed_faults = {condition};
   data::Loader loader(request_.dataset, request_.split.samples, loading, kTestSeed, 1);
   for (std::size_t i = 0; auto loaded = loader.next(); ++i) {
-    detection::DetectorBatch batch = detection::collate(*loaded, options);
-    for (Pass& pass : passes) detect(batch, pass);
-    if (clean && !request_.swapped_cues.empty()) clean_.push_back(batch);
-    if (swapped) {
-      detection::DetectorBatch& sound = clean_.at(i);
-      std::swap(batch.age, sound.age);
-      std::swap(batch.level, sound.level);
-      detect(batch, missed);
-      detect(sound, alarmed);
-      std::swap(batch.age, sound.age);
-      std::swap(batch.level, sound.level);
-    }
-    done_ += static_cast<double>(batch.size);
+    EncodedBatch frames{.batch = detection::collate(*loaded, options)};
+    frames.maps = detector_->parts().encode(frames.batch);
+    frames.batch.pictures.clear();  // what is kept of clean frames needs them no more
+    for (Pass& pass : passes) detect(frames, pass);
+    if (clean && !request_.swapped_cues.empty()) clean_.push_back(frames);
+    if (swapped) swap_cues(frames, clean_.at(i), missed, alarmed);
+    done_ += static_cast<double>(frames.batch.size);
     if (request_.progress) request_.progress(done_ / total_);
   }
   for (Pass& pass : passes) measure(pass);
@@ -110,14 +114,27 @@ void Evaluation::judge(const std::string& condition) {
   measure(alarmed);
 }
 
-void Evaluation::detect(const detection::DetectorBatch& batch, Pass& pass) {
-  detection::DetectorImpl& detector = *detector_;
-  const detection::DetectorOutput output = detector.forward(batch, {.seed = kTestSeed, .trust = pass.trust});
-  const auto found = detector.decode(output, batch);
+void Evaluation::swap_cues(EncodedBatch& faulty, EncodedBatch& sound, Pass& missed, Pass& alarmed) {
+  const auto exchange = [&] {
+    std::swap(faulty.batch.age, sound.batch.age);
+    std::swap(faulty.batch.level, sound.batch.level);
+  };
+  exchange();
+  detect(faulty, missed);
+  detect(sound, alarmed);
+  exchange();
+}
+
+void Evaluation::detect(const EncodedBatch& frames, Pass& pass) {
+  const detection::DetectorBatch& batch = frames.batch;
+  detection::CmtHead head = detector_->parts().head;
+  const detection::DetectorOutput output =
+      head->forward(frames.maps, batch, {}, {.seed = kTestSeed, .trust = pass.trust}, std::nullopt);
+  const auto found = detector_->decode(output, batch);
   for (std::size_t i = 0; i < found.size(); ++i) {
     const detection::FrameOrigin& origin = batch.origins[i];
     detection::add_sample(pass.boxes, std::string(request_.dataset.tables().sample[origin.sample].token), found[i],
-                          origin.reference, detector.options());
+                          origin.reference, detector_->options());
     for (std::size_t k = 0; k < std::min(kBestBoxes, found[i].size()); ++k) {
       const std::vector<double>& trust = found[i][k].trust;
       if (trust.size() < 2) continue;

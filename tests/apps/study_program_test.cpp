@@ -99,8 +99,9 @@ TEST_F(StudyProgram, ScaleZeroMeasuresWhatNoBiasMeasures) {
   const Json plain = records("whole").at("plain_s0"), zero = records("whole").at("fixed_0_s0");
   for (const Json& measured : plain["measurements"])
     for (const Json& other : zero["measurements"])
-      if (other["condition"] == measured["condition"] && other["control"] == "")
+      if (other["condition"] == measured["condition"] && other["control"] == "") {
         EXPECT_EQ(other["replicates"], measured["replicates"]) << measured["condition"];
+      }
 }
 
 TEST_F(StudyProgram, GoesOnAfterAKillToTheSameNumbers) {

@@ -21,8 +21,9 @@ namespace {
 
 StudyOptions real_study() {
   const char* source = std::getenv("CAMBER_SOURCE");
-  if (source == nullptr) return {};
-  return config::load<StudyOptions>({.file = std::string(source) + "/configs/study.toml"}, StudyOptions{});
+  StudyOptions options;
+  if (source != nullptr) options = config::load({.file = std::string(source) + "/configs/study.toml"}, options);
+  return options;
 }
 
 bool same_bytes(const torch::Tensor& a, const torch::Tensor& b) {
