@@ -5,18 +5,12 @@
 
 #include "camber/drawing/chart.h"
 #include "camber/report/study_report.h"
+#include "report/page_parts.h"
 
 namespace camber::report {
 namespace {
 
 constexpr double kNames = 330, kPlot = 420, kWords = 330, kRow = 22, kTop = 40, kBottom = 40;
-
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char letter : text)
-    result += letter == '<' ? std::string("&lt;") : letter == '&' ? std::string("&amp;") : std::string(1, letter);
-  return result;
-}
 
 std::string label_of(const study::StudyPlan& plan, const study::Comparison& one) {
   const auto title = [&plan](const std::string& arm) {

@@ -21,6 +21,8 @@ std::string without_tags(std::string text) {
   return text;
 }
 
+}  // namespace
+
 std::string escaped(std::string_view text) {
   std::string result;
   for (const char letter : text) {
@@ -33,8 +35,6 @@ std::string escaped(std::string_view text) {
   }
   return result;
 }
-
-}  // namespace
 
 std::string to_html(const Page& page) {
   std::string html(k_page_html);

@@ -8,7 +8,7 @@
 namespace camber::report {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string json_text(std::string_view text) {
   std::string result = "\"";
   for (const char letter : text) {
     if (letter == '"' || letter == '\\')
@@ -75,40 +75,40 @@ struct BlockWriter {
     return "{\"kind\":\"sentences\",\"sentences\":" +
            list(sentences,
                 [](const Sentence& sentence) {
-                  return fmt::format("{{\"severity\":{},\"text\":{},\"place\":{}}}", quoted(sentence.severity),
-                                     quoted(sentence.text), quoted(sentence.place));
+                  return fmt::format("{{\"severity\":{},\"text\":{},\"place\":{}}}", json_text(sentence.severity),
+                                     json_text(sentence.text), json_text(sentence.place));
                 }) +
            "}";
   }
   std::string operator()(const Chart& chart) const {
     const auto end = [](const std::optional<double>& value) { return value ? number(*value) : "null"; };
     const std::string series = list(chart.series, [](const ChartSeries& one) {
-      return fmt::format("{{\"name\":{},\"role\":\"{}\",\"values\":{}}}", quoted(one.name), name(one.role),
+      return fmt::format("{{\"name\":{},\"role\":\"{}\",\"values\":{}}}", json_text(one.name), name(one.role),
                          numbers(one.values));
     });
     return fmt::format(
         "{{\"kind\":\"chart\",\"title\":{},\"note\":{},\"x_label\":{},\"points\":{},\"y_min\":{},\"y_max\":{},\"x\":{},"
         "\"series\":{}}}",
-        quoted(chart.title), quoted(chart.note), quoted(chart.x_label),
+        json_text(chart.title), json_text(chart.note), json_text(chart.x_label),
         chart.points > 0 ? chart.points : chart.x.size(), end(chart.y_min), end(chart.y_max), numbers(chart.x), series);
   }
   std::string operator()(const Table& table) const {
-    const std::string rows = list(table.rows, [](const auto& row) { return list(row, quoted); });
+    const std::string rows = list(table.rows, [](const auto& row) { return list(row, json_text); });
     return fmt::format("{{\"kind\":\"table\",\"title\":{},\"note\":{},\"columns\":{},\"rows\":{},\"bar_columns\":{}}}",
-                       quoted(table.title), quoted(table.note), list(table.columns, quoted), rows,
+                       json_text(table.title), json_text(table.note), list(table.columns, json_text), rows,
                        list(table.bar_columns, [](std::size_t column) { return std::to_string(column); }));
   }
   std::string operator()(const Pictures& pictures) const {
     return "{\"kind\":\"pictures\",\"pictures\":" +
            list(pictures,
                 [](const Picture& picture) {
-                  return fmt::format("{{\"caption\":{},\"source\":\"data:{};base64,{}\"}}", quoted(picture.caption),
+                  return fmt::format("{{\"caption\":{},\"source\":\"data:{};base64,{}\"}}", json_text(picture.caption),
                                      picture.media_type, base64(picture.bytes));
                 }) +
            "}";
   }
   std::string operator()(const Text& text) const {
-    return fmt::format("{{\"kind\":\"text\",\"title\":{},\"content\":{}}}", quoted(text.title), quoted(text.content));
+    return fmt::format("{{\"kind\":\"text\",\"title\":{},\"content\":{}}}", json_text(text.title), json_text(text.content));
   }
 };
 
@@ -116,16 +116,16 @@ struct BlockWriter {
 
 std::string to_json(const Page& page) {
   const std::string tiles = list(page.tiles, [](const Tile& tile) {
-    return fmt::format("{{\"label\":{},\"value\":{},\"detail\":{}}}", quoted(tile.label), quoted(tile.value),
-                       quoted(tile.detail));
+    return fmt::format("{{\"label\":{},\"value\":{},\"detail\":{}}}", json_text(tile.label), json_text(tile.value),
+                       json_text(tile.detail));
   });
   const std::string sections = list(page.sections, [](const Section& section) {
-    return fmt::format("{{\"title\":{},\"lead\":{},\"folded\":{},\"blocks\":{}}}", quoted(section.title),
-                       quoted(section.lead), section.folded,
+    return fmt::format("{{\"title\":{},\"lead\":{},\"folded\":{},\"blocks\":{}}}", json_text(section.title),
+                       json_text(section.lead), section.folded,
                        list(section.blocks, [](const Block& block) { return std::visit(BlockWriter{}, block); }));
   });
   return fmt::format("{{\"title\":{},\"subtitle\":{},\"refresh_seconds\":{},\"tiles\":{},\"sections\":{}}}",
-                     quoted(page.title), quoted(page.subtitle), number(page.refresh_seconds), tiles, sections);
+                     json_text(page.title), json_text(page.subtitle), number(page.refresh_seconds), tiles, sections);
 }
 
 }  // namespace camber::report
