@@ -108,7 +108,8 @@ struct BlockWriter {
            "}";
   }
   std::string operator()(const Text& text) const {
-    return fmt::format("{{\"kind\":\"text\",\"title\":{},\"content\":{}}}", json_text(text.title), json_text(text.content));
+    return fmt::format("{{\"kind\":\"text\",\"title\":{},\"content\":{}}}", json_text(text.title),
+                       json_text(text.content));
   }
 };
 

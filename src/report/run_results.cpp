@@ -56,8 +56,7 @@ Table fault_table(const Json& result) {
   const double clean_score = number(clean, "nd_score");
   table.rows.push_back(condition_row("clean", clean, clean_score));
   const Json faults = result.value("faults", Json::object());
-  for (const auto& [name, metrics] : faults.items())
-    table.rows.push_back(condition_row(name, metrics, clean_score));
+  for (const auto& [name, metrics] : faults.items()) table.rows.push_back(condition_row(name, metrics, clean_score));
   if (const double mean = number(result, "mean_resilience"); std::isfinite(mean))
     table.note += fmt::format(" Mean over the faults: {:.2f}.", mean);
   return table;
