@@ -1,0 +1,86 @@
+#include <cmath>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "camber/config/options.h"
+#include "camber/report/study_report.h"
+#include "camber/storage/atomic_file.h"
+#include "storage/scratch_folder.h"
+
+namespace camber::report {
+namespace {
+
+using nlohmann::json;
+
+class StudyPage : public storage::ScratchFolder {
+ protected:
+  StudyPage() {
+    study::StudyPlan plan;
+    plan.title = "An invented study";
+    plan.conditions = {"clean", "frozen:5", "stale:5"};
+    plan.arms = {{.name = "plain"},
+                 {.name = "constant"},
+                 {.name = "trust", .title = "trust & cues"},
+                 {.name = "oracle"},
+                 {.name = "extra", .role = study::ArmRole::kNotes}};
+    std::filesystem::create_directories(folder_ / "records");
+    storage::write_file(folder_ / "records/plan.toml", config::to_toml(plan));
+    double gain = 0;
+    for (const study::StudyArm& arm : plan.arms) {
+      for (std::int64_t seed = 0; seed < 3; ++seed) {
+        study::RunRecord record{.arm = arm.name, .seed = seed, .steps = 700, .milliseconds_a_step = 90};
+        for (const char* condition : {"clean", "frozen:5", "stale:5"})
+          record.measurements.push_back({.condition = condition,
+                                         .mean_ap = 0.4 + gain + 0.001 * static_cast<double>(seed * seed),
+                                         .trust_lidar = std::nan(""),
+                                         .trust_camera = std::nan("")});
+        record.measurements.push_back({.condition = "clean", .control = "zero", .mean_ap = 0.4});
+        record.curves["scale/bias/value"] = {{1, 20, 40}, {2.5, 2.5 + gain, 2.75}};
+        record.curves["lean/lidar/mean"] = {{1, 20, 40}, {0, 0.5, 1}};
+        storage::write_file(folder_ / "records" / (record.key() + ".json"), to_json(record));
+      }
+      gain += 0.02;
+    }
+  }
+};
+
+TEST_F(StudyPage, shows_gates_arms_differences_controls_and_all_seeds) {
+  const json page = json::parse(to_json(study_page(folder_)));
+  EXPECT_EQ(page["title"], "An invented study");
+  std::vector<std::string> titles;
+  for (const json& section : page["sections"]) titles.push_back(section["title"]);
+  EXPECT_EQ(titles, (std::vector<std::string>{"Gates", "Arms by faults", "Paired differences", "Controls",
+                                              "Scales and time", "Scale curves", "Lean curves", "Plan"}));
+  EXPECT_EQ(page["sections"][1]["blocks"][0]["rows"].size(), 5U);
+  EXPECT_EQ(page["sections"][5]["blocks"].size(), 5U);
+  EXPECT_EQ(page["sections"][5]["blocks"][0]["series"].size(), 3U) << "one curve a seed";
+  bool verdict = false;
+  for (const json& tile : page["tiles"]) verdict = verdict || (tile["label"] == "Verdict" && tile["value"] == "better");
+  EXPECT_TRUE(verdict) << page["tiles"];
+  EXPECT_THROW(study_page(folder_ / "records/none"), std::invalid_argument);
+}
+
+TEST_F(StudyPage, draws_a_row_a_comparison) {
+  study::StudyPlan plan;
+  plan.arms = {{.name = "a", .title = "a < b & c"}, {.name = "b"}};
+  study::Comparison sure{
+      .arm = "a", .against = "b", .difference = {.pairs = 8, .mean = 0.03, .low = 0.02, .high = 0.04}};
+  sure.judgement = study::Judgement{.words = "better"};
+  study::Comparison lone{.arm = "b", .against = "a", .measure = "clean", .difference = {.pairs = 1, .mean = -0.01}};
+  lone.difference.low = lone.difference.high = std::nan("");
+  const std::string svg = forest_plot(plan, {sure, lone});
+  const auto count = [&svg](const std::string& words) {
+    std::size_t found = 0;
+    for (std::size_t place = svg.find(words); place != std::string::npos; place = svg.find(words, place + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("<circle"), 2U);
+  EXPECT_EQ(count("stroke-width=\"2\""), 1U) << "one pair has no interval";
+  EXPECT_EQ(count("a &lt; b &amp; c - b, outcome"), 1U);
+  EXPECT_EQ(count("+3.00  better"), 1U);
+  EXPECT_EQ(count("nan"), 0U);
+}
+
+}  // namespace
+}  // namespace camber::report
