@@ -100,7 +100,8 @@ void Evaluation::judge(const std::string& condition) {
   data::Loader loader(request_.dataset, request_.split.samples, loading, kTestSeed, 1);
   for (std::size_t i = 0; auto loaded = loader.next(); ++i) {
     EncodedBatch frames{.batch = detection::collate(*loaded, options)};
-    frames.maps = detector_->parts().encode(frames.batch);
+    const detection::DetectorImpl::Parts& parts = detector_->parts();
+    frames.maps = parts.encode(frames.batch, parts.voxelise(frames.batch));
     frames.batch.pictures.clear();  // what is kept of clean frames needs them no more
     for (Pass& pass : passes) detect(frames, pass);
     if (clean && !request_.swapped_cues.empty()) clean_.push_back(frames);
