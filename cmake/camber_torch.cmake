@@ -14,3 +14,7 @@ find_package(Torch REQUIRED)
 # The wheel's headers are not ours to warn about, and its link interface names them with -I.
 get_target_property(camber_torch_includes torch INTERFACE_INCLUDE_DIRECTORIES)
 set_target_properties(torch PROPERTIES INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${camber_torch_includes}")
+
+# Where what is installed finds LibTorch. CMake leaves folders inside the source tree, such as .venv, out of the paths that it
+# takes over itself.
+get_filename_component(CAMBER_TORCH_LIBRARIES "${TORCH_LIBRARY}" DIRECTORY)
