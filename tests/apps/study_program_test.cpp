@@ -163,6 +163,14 @@ TEST_F(StudyProgram, MakesTablesFromRecordsAlone) {
             "# Page\n<!-- tables -->\n" + tables.output + "<!-- end of tables -->\nend\n");
 }
 
+TEST_F(StudyProgram, TheDocumentedTablesAreThoseOfTheRecords) {
+  const fs::path docs = fs::path(std::getenv("CAMBER_SOURCE")) / "docs";
+  if (!fs::exists(docs / "study/records/plan.toml")) GTEST_SKIP() << "docs/study/records holds no study yet";
+  fs::copy_file(docs / "study.md", folder_ / "study.md");
+  ASSERT_EQ(call("study --tables --out '" + (docs / "study/records").string() + "' --into study.md").code, 0);
+  EXPECT_EQ(content(folder_ / "study.md"), content(docs / "study.md"));
+}
+
 TEST_F(StudyProgram, RefusesWithOneSentence) {
   const auto refused = [&](const std::string& arguments, const std::string& words) {
     const Answer answer = call(arguments);
