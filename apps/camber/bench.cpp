@@ -146,7 +146,7 @@ void register_head(Command& bench) {
   Command& command =
       bench.add({.name = "head",
                  .summary = "the head at reference size beside torch.nn.MultiheadAttention's, and its memory",
-                 .example = "camber bench head --queries 40 --layers 1 --objects 4 --repeats 1"});
+                 .example = "camber bench head --queries 40 --layers 1 --repeats 1 --no-training"});
   command.option("--batch", options.batch, "frames");
   command.option("--queries", options.queries, "object queries");
   command.option("--layers", options.layers, "decoder layers");

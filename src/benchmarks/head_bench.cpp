@@ -100,7 +100,7 @@ HeadBench bench_head(const HeadBenchOptions& options, const BenchProgress& progr
   bench.parameters = parameters_of(detector);
   bench.weight_megabytes = 4.0 * static_cast<double>(bench.parameters) / kMegabyte;
   std::int64_t done = 0;
-  const std::int64_t total = 1 + (options.repeats + 1) * (2 * kOursInARound + 1);
+  const std::int64_t total = 1 + options.repeats * (2 * kOursInARound + 1);
   const auto tell = [&](const std::string& what) {
     if (progress) progress(done, total, what);
     ++done;
@@ -118,14 +118,13 @@ HeadBench bench_head(const HeadBenchOptions& options, const BenchProgress& progr
       {.name = "camber/head_without_bias", .run = ours(plain), .runs_a_round = kOursInARound},
       {.name = "camber/head", .run = ours(detector), .runs_a_round = kOursInARound},
       {.name = "torch/head", .run = [&] { return run_on_torch_attention(detector, batch, positions); }}};
-  check_agreement(bench, heads[1], heads[2]);
-  for (std::int64_t round = 0; round <= options.repeats; ++round)
+  check_agreement(bench, heads[1], heads[2]);  // and so both have run once before they are timed
+  for (std::int64_t round = 0; round < options.repeats; ++round)
     for (std::int64_t turn = 0; turn < kOursInARound; ++turn)
       for (TimedHead& head : heads) {
         if (turn >= head.runs_a_round) continue;
         tell(head.name);
-        const double time = milliseconds_of([&] { head.run(); });
-        if (round > 0) head.times.push_back(time);
+        head.times.push_back(milliseconds_of([&] { head.run(); }));
       }
   for (const TimedHead& head : heads) bench.rows.push_back(head.row());
   bench.speedup = bench.rows[2].best / bench.rows[1].best;

@@ -70,8 +70,7 @@ detection::DetectorBatch head_batch(const HeadBenchOptions& options, const detec
   batch.scene.cameras.assign(static_cast<std::size_t>(options.batch), ring);
   const auto& grid = batch.scene.grid;
   batch.bev_features = normal(options, "bev", {options.batch, encoder.bev_channels, grid.rows(), grid.columns()});
-  batch.camera_features = {
-      normal(options, "cameras", {options.batch, kRing, encoder.camera_channels, rows, columns})};
+  batch.camera_features = {normal(options, "cameras", {options.batch, kRing, encoder.camera_channels, rows, columns})};
   batch.available = torch::ones({options.batch, 1 + kRing}, torch::kBool);
   batch.age = torch::full({options.batch, 1 + kRing}, 0.5F);
   batch.level = torch::zeros({options.batch, 1 + kRing});
