@@ -1,9 +1,9 @@
 // Attention on one's own tensors with a lean toward a few keys of each query, and the gradient of that lean.
+#include "camber/ops/biased_attention.h"
+
 #include <iostream>
 
 #include <torch/types.h>
-
-#include "camber/ops/biased_attention.h"
 
 int main() {
   const auto q = torch::randn({1, 8, 900, 32}), k = torch::randn({1, 8, 4096, 32}), v = torch::randn({1, 8, 4096, 32});
@@ -21,5 +21,6 @@ int main() {
   std::cout << report.sentence() << "\n"
             << "attention that the lean moved: " << out.statistics->change.mean().item<double>() << "\n"
             << "gradient of the lean:          " << value.grad().abs().mean().item<double>() << "\n"
-            << "bytes of the lean:             " << lean.bytes() << " (dense, per head: " << 8 * 900 * 4096 * 4 << ")\n";
+            << "bytes of the lean:             " << lean.bytes() << " (dense, per head: " << 8 * 900 * 4096 * 4
+            << ")\n";
 }

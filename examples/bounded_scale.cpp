@@ -1,11 +1,12 @@
 // A bounded scale in one's own module: it learns, meets its bound, and comes back when the data ask for it.
+#include "camber/nn/bounded_scale.h"
+
 #include <iostream>
 
 #include <torch/nn/module.h>
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
 
-#include "camber/nn/bounded_scale.h"
 #include "camber/train/scale_projector.h"
 
 struct Sharpener : torch::nn::Module {

@@ -29,7 +29,8 @@ torch::Tensor fixed_references(const DetectorOptions& options) {
       places.push_back({x + (space.x_min + space.x_max) / 2, y + (space.y_min + space.y_max) / 2, x * x + y * y});
     }
   // Equal distances (to rounding) keep their order, so that the choice is the same everywhere.
-  std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.squared < b.squared - 1e-6; });
+  std::stable_sort(places.begin(), places.end(),
+                   [](const Place& a, const Place& b) { return a.squared < b.squared - 1e-6; });
   auto references = torch::empty({count, 3}, torch::kFloat);
   auto* out = references.data_ptr<float>();
   for (std::int64_t i = 0; i < count; ++i) {
@@ -162,9 +163,8 @@ torch::Tensor CmtHeadImpl::memory_of(const KeyMaps& maps, const DetectorBatch& b
 torch::Tensor CmtHeadImpl::query_positions(const torch::Tensor& references, const DetectorBatch& batch) {
   auto position = positions_->queries(references, batch.scene);
   if (cue_input_) {
-    const auto cues = torch::cat({by_sensor(batch.age, options_.num_sensors()) - 0.5,
-                                  by_sensor(batch.level, options_.num_sensors())},
-                                 1);
+    const auto cues = torch::cat(
+        {by_sensor(batch.age, options_.num_sensors()) - 0.5, by_sensor(batch.level, options_.num_sensors())}, 1);
     position = position + cue_input_->forward(cues.to(position.scalar_type())).unsqueeze(1);
   }
   return position;

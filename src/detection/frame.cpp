@@ -44,8 +44,7 @@ data::CameraView to_view(const CameraInput& input, const DetectorOptions& option
                  .lidar_to_image = geometry::lidar_to_image({}, {}, input.lidar_to_camera.inverse(), {},
                                                             input.intrinsic, view.transform)};
   if (input.available)
-    view.picture =
-        data::transform_picture(copy_picture(picture), {picture.width, picture.height}, view.transform);
+    view.picture = data::transform_picture(copy_picture(picture), {picture.width, picture.height}, view.transform);
   return view;
 }
 

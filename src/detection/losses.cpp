@@ -25,7 +25,8 @@ struct Wanted {
 Wanted wanted_of(const QueryTargets& targets, const DetectorBatch& batch, const DetectorOptions& options,
                  const torch::Tensor& logits) {
   Wanted wanted{torch::zeros(logits.sizes(), torch::kFloat),
-                torch::zeros({logits.size(0), logits.size(1), logits.size(2), kCodeSize}, torch::kFloat), {}};
+                torch::zeros({logits.size(0), logits.size(1), logits.size(2), kCodeSize}, torch::kFloat),
+                {}};
   wanted.code_weight = torch::zeros_like(wanted.codes);
   const std::int64_t layers = logits.size(0), queries = logits.size(2), classes = logits.size(3);
   const auto object = targets.object.contiguous();
@@ -33,8 +34,7 @@ Wanted wanted_of(const QueryTargets& targets, const DetectorBatch& batch, const 
   auto* codes = wanted.codes.data_ptr<float>();
   auto* weights = wanted.code_weight.data_ptr<float>();
   const auto* of = object.const_data_ptr<std::int64_t>();
-  const bool* background =
-      targets.background.defined() ? targets.background.const_data_ptr<bool>() : nullptr;
+  const bool* background = targets.background.defined() ? targets.background.const_data_ptr<bool>() : nullptr;
   for (std::int64_t b = 0; b < batch.size; ++b) {
     const auto& objects = batch.targets[static_cast<std::size_t>(b)];
     const auto true_codes = encode_boxes(objects.boxes, options.head.box_code).contiguous();
@@ -142,8 +142,8 @@ LayerLosses query_losses(const torch::Tensor& logits, const torch::Tensor& codes
                          const DetectorBatch& batch, const DetectorOptions& options, double class_divisor,
                          double box_divisor) {
   const auto wanted = wanted_of(targets, batch, options, logits);
-  auto classes = focal_loss(torch::nan_to_num(logits), wanted.classes.to(logits.scalar_type()), options.loss.focal_alpha,
-                            options.loss.focal_gamma);
+  auto classes = focal_loss(torch::nan_to_num(logits), wanted.classes.to(logits.scalar_type()),
+                            options.loss.focal_alpha, options.loss.focal_gamma);
   if (targets.ignored.defined())
     classes = classes * targets.ignored.logical_not().unsqueeze(0).unsqueeze(-1).to(classes.scalar_type());
   const auto boxes = (torch::nan_to_num(codes) - wanted.codes.to(codes.scalar_type())).abs() *

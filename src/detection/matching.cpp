@@ -25,8 +25,16 @@ std::vector<double> finite_costs(std::span<const double> cost) {
 class Assignment {
  public:
   Assignment(const std::vector<double>& cost, std::int64_t rows, std::int64_t columns)
-      : cost_(cost), rows_(rows), columns_(columns), row_price_(rows), column_price_(columns), column_of_(rows, -1),
-        row_of_(columns, -1), distance_(columns), before_(columns), open_(columns) {}
+      : cost_(cost),
+        rows_(rows),
+        columns_(columns),
+        row_price_(rows),
+        column_price_(columns),
+        column_of_(rows, -1),
+        row_of_(columns, -1),
+        distance_(columns),
+        before_(columns),
+        open_(columns) {}
 
   std::vector<std::int64_t> solve() {
     for (std::int64_t row = 0; row < rows_; ++row) augment(row);
@@ -130,8 +138,8 @@ torch::Tensor match(const torch::Tensor& logits, const torch::Tensor& codes, con
   const std::int64_t queries = logits.size(0), objects = labels.size(0);
   if (objects == 0) return torch::full({queries}, -1, torch::kLong);
   const auto cost = matching_cost(logits, codes, labels, target_codes, options).contiguous();
-  const auto column_of = least_cost_assignment(
-      {cost.const_data_ptr<double>(), static_cast<std::size_t>(cost.numel())}, queries, objects);
+  const auto column_of =
+      least_cost_assignment({cost.const_data_ptr<double>(), static_cast<std::size_t>(cost.numel())}, queries, objects);
   return torch::tensor(column_of, torch::kLong);
 }
 

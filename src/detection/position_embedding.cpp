@@ -111,15 +111,16 @@ torch::Tensor CmtPositionsImpl::keys(const nn::SensorScene& scene, std::int64_t 
   std::vector<torch::Tensor> parts{grid.expand({batch, -1, -1})};
   for (std::size_t v = 0; v < scene.cameras[0].size(); ++v) {
     const auto pixels = cell_pixels(scene.cameras[0][v], 0).unsqueeze(0);  // the corner, as in CMT
-    parts.push_back(along_rays(pixels.expand({batch, -1, -1}), inverse.select(1, static_cast<std::int64_t>(v)).unsqueeze(1)));
+    parts.push_back(
+        along_rays(pixels.expand({batch, -1, -1}), inverse.select(1, static_cast<std::int64_t>(v)).unsqueeze(1)));
   }
   return torch::cat(parts, 1);
 }
 
 torch::Tensor CmtPositionsImpl::queries(const torch::Tensor& points, const nn::SensorScene& scene) {
   const auto low = torch::tensor({space_.x_min, space_.y_min}, points.options().requires_grad(false));
-  const auto extent = torch::tensor({space_.x_max - space_.x_min, space_.y_max - space_.y_min},
-                                    points.options().requires_grad(false));
+  const auto extent =
+      torch::tensor({space_.x_max - space_.x_min, space_.y_max - space_.y_min}, points.options().requires_grad(false));
   auto result = bev((points.narrow(-1, 0, 2) - low) / extent);
   if (!has_cameras(scene)) return result;
   const auto matrices = projections(scene);

@@ -12,8 +12,8 @@
 
 namespace camber::detection {
 
-/// CMT's sines: positions [..., 2] = (x, y) in 0..1 -> [..., 2 N] with p = 2 pi pos, divisor_i = 2 floor(i / 2) / N + 1,
-/// sin(p / divisor) at even and cos at odd places; y's N numbers come first.
+/// CMT's sines: positions [..., 2] = (x, y) in 0..1 -> [..., 2 N] with p = 2 pi pos, divisor_i = 2 floor(i / 2) / N +
+/// 1, sin(p / divisor) at even and cos at odd places; y's N numbers come first.
 torch::Tensor pos2embed(const torch::Tensor& positions, std::int64_t count);
 
 /// ln(x / (1 - x)) with both clamped to at least 1e-5.
@@ -50,10 +50,11 @@ class CmtPositionsImpl : public KeyPositionsImpl {
   torch::nn::Linear bev_first_{nullptr}, bev_second_{nullptr}, rv_first_{nullptr}, rv_second_{nullptr};
 };
 
-/// Split channels: with S(x, y) the sines and cosines of x and y over geometric periods and R(ray) those of multiples of
-/// azimuth and elevation, grid keys are (E_g S, 0), camera keys (0, E_r R) of the ray through the cell's centre, queries
-/// (E_g S, E_r R) of the ray from the cameras that see them (from the origin where none does). E_g and E_r are linear
-/// without bias, orthogonal times 2 at the start, so that a query looks at its own place before anything is learned.
+/// Split channels: with S(x, y) the sines and cosines of x and y over geometric periods and R(ray) those of multiples
+/// of azimuth and elevation, grid keys are (E_g S, 0), camera keys (0, E_r R) of the ray through the cell's centre,
+/// queries (E_g S, E_r R) of the ray from the cameras that see them (from the origin where none does). E_g and E_r are
+/// linear without bias, orthogonal times 2 at the start, so that a query looks at its own place before anything is
+/// learned.
 class SplitPositionsImpl : public KeyPositionsImpl {
  public:
   explicit SplitPositionsImpl(const DetectorOptions& options);

@@ -1,10 +1,10 @@
 #include <array>
 
+#include <torch/nn/functional/pooling.h>
 #include <torch/nn/functional/upsampling.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
-#include <torch/nn/functional/pooling.h>
 
 #include "detection/encoders.h"
 
@@ -29,9 +29,9 @@ class BottleneckImpl : public torch::nn::Module {
     conv3_ = register_module("conv3", convolution(inner, kExpansion * inner, 1, 1));
     bn3_ = register_module("bn3", torch::nn::BatchNorm2d(kExpansion * inner));
     if (stride != 1 || inputs != kExpansion * inner)
-      downsample_ = register_module("downsample",
-                                    torch::nn::Sequential(convolution(inputs, kExpansion * inner, 1, stride),
-                                                          torch::nn::BatchNorm2d(kExpansion * inner)));
+      downsample_ =
+          register_module("downsample", torch::nn::Sequential(convolution(inputs, kExpansion * inner, 1, stride),
+                                                              torch::nn::BatchNorm2d(kExpansion * inner)));
   }
 
   torch::Tensor forward(const torch::Tensor& input) {
@@ -52,8 +52,8 @@ TORCH_MODULE(Bottleneck);
 class ResNet50Impl : public torch::nn::Module {
  public:
   ResNet50Impl() {
-    conv1_ = register_module("conv1", torch::nn::Conv2d(
-                                          torch::nn::Conv2dOptions(3, 64, 7).stride(2).padding(3).bias(false)));
+    conv1_ = register_module("conv1",
+                             torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 64, 7).stride(2).padding(3).bias(false)));
     bn1_ = register_module("bn1", torch::nn::BatchNorm2d(64));
     constexpr std::array<std::int64_t, 4> blocks = {3, 4, 6, 3};
     std::int64_t inputs = 64;
@@ -77,8 +77,8 @@ class ResNet50Impl : public torch::nn::Module {
 
   std::array<torch::Tensor, 2> forward(const torch::Tensor& pictures) {
     auto state = bn1_->forward(conv1_->forward(pictures)).relu_();
-    state = torch::nn::functional::max_pool2d(
-        state, torch::nn::functional::MaxPool2dFuncOptions(3).stride(2).padding(1));
+    state =
+        torch::nn::functional::max_pool2d(state, torch::nn::functional::MaxPool2dFuncOptions(3).stride(2).padding(1));
     state = stages_[1]->forward(stages_[0]->forward(state));
     const auto near = stages_[2]->forward(state);
     return {near, stages_[3]->forward<torch::Tensor>(near)};
@@ -101,10 +101,10 @@ class NeckImpl : public torch::nn::Module {
   }
   torch::Tensor forward(const std::array<torch::Tensor, 2>& levels) {
     const auto near = near_->forward(levels[0]), far = far_->forward(levels[1]);
-    const auto raised = torch::nn::functional::interpolate(
-        far, torch::nn::functional::InterpolateFuncOptions()
-                 .size(std::vector<std::int64_t>{near.size(2), near.size(3)})
-                 .mode(torch::kNearest));
+    const auto raised =
+        torch::nn::functional::interpolate(far, torch::nn::functional::InterpolateFuncOptions()
+                                                    .size(std::vector<std::int64_t>{near.size(2), near.size(3)})
+                                                    .mode(torch::kNearest));
     return out_->forward(near + raised);
   }
 

@@ -61,8 +61,7 @@ SplitPositionsImpl::SplitPositionsImpl(const DetectorOptions& options)
   std::vector<float> frequencies;
   for (std::int64_t i = 0; i < periods; ++i) {
     const double share = periods == 1 ? 0 : static_cast<double>(i) / static_cast<double>(periods - 1);
-    frequencies.push_back(
-        static_cast<float>(2 * std::numbers::pi / (longest * std::pow(shortest / longest, share))));
+    frequencies.push_back(static_cast<float>(2 * std::numbers::pi / (longest * std::pow(shortest / longest, share))));
   }
   frequencies_ = torch::tensor(frequencies);
   azimuth_multiples_ = multiples(kAzimuth, periods);

@@ -21,10 +21,10 @@ TaskHeadsImpl::TaskHeadsImpl(std::int64_t layers, std::int64_t width, std::int64
 }
 
 TaskOutputs TaskHeadsImpl::forward(const torch::Tensor& state, std::int64_t layer) {
-  const auto inner = torch::matmul(state, hidden_.select(0, layer).t()).view({state.size(0), state.size(1), kTasks, inner_});
+  const auto inner =
+      torch::matmul(state, hidden_.select(0, layer).t()).view({state.size(0), state.size(1), kTasks, inner_});
   const auto normed = torch::layer_norm(inner, {inner_}, {}, {}, kEpsilon);
-  const auto active =
-      torch::relu(torch::addcmul(norm_bias_.select(0, layer), normed, norm_weight_.select(0, layer)));
+  const auto active = torch::relu(torch::addcmul(norm_bias_.select(0, layer), normed, norm_weight_.select(0, layer)));
   std::vector<torch::Tensor> outputs;
   for (std::int64_t t = 0; t < kTasks; ++t) {
     const auto at = static_cast<std::size_t>(t);

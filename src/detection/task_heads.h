@@ -27,7 +27,7 @@ class TaskHeadsImpl : public torch::nn::Module {
   static constexpr std::int64_t kTasks = 6;
   std::int64_t inner_;
   torch::Tensor hidden_{}, norm_weight_{}, norm_bias_{};  // [L, 6 * inner, C], [L, 6, inner] twice
-  std::array<torch::Tensor, kTasks> weight_, bias_;  // [L, outputs, inner], [L, outputs]
+  std::array<torch::Tensor, kTasks> weight_, bias_;       // [L, outputs, inner], [L, outputs]
 };
 TORCH_MODULE(TaskHeads);
 

@@ -10,14 +10,11 @@ namespace camber::detection {
 namespace {
 
 // Types that modules hold; the names are the file's.
-constexpr std::array kTypes = {std::pair{torch::kFloat, storage::DataType::kF32},
-                               std::pair{torch::kDouble, storage::DataType::kF64},
-                               std::pair{torch::kLong, storage::DataType::kI64},
-                               std::pair{torch::kInt, storage::DataType::kI32},
-                               std::pair{torch::kByte, storage::DataType::kU8},
-                               std::pair{torch::kBool, storage::DataType::kBool},
-                               std::pair{torch::kHalf, storage::DataType::kF16},
-                               std::pair{torch::kBFloat16, storage::DataType::kBF16}};
+constexpr std::array kTypes = {
+    std::pair{torch::kFloat, storage::DataType::kF32}, std::pair{torch::kDouble, storage::DataType::kF64},
+    std::pair{torch::kLong, storage::DataType::kI64},  std::pair{torch::kInt, storage::DataType::kI32},
+    std::pair{torch::kByte, storage::DataType::kU8},   std::pair{torch::kBool, storage::DataType::kBool},
+    std::pair{torch::kHalf, storage::DataType::kF16},  std::pair{torch::kBFloat16, storage::DataType::kBF16}};
 
 bool starts_with(const std::string& text, const std::string& start) {
   return text.compare(0, start.size(), start) == 0;

@@ -224,8 +224,7 @@ inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, in
   for (int i = 0; i < M && row + i < task.rows; ++i) {
     float* scores = task.scratch.strip + i * kForwardKeys;
     const std::int64_t query_row = task.first_query + row + i;
-    if (!bias.one_value)
-      add_segments(task.segments_of(row + i), task.without_bias, task.plan, block, scores);
+    if (!bias.one_value) add_segments(task.segments_of(row + i), task.without_bias, task.plan, block, scores);
     if (task.masks.mask != nullptr && !bias.masked)
       add_mask(task.masks.mask + query_row * task.masks.mask_row, task.plan, block, scores);
     if (task.masks.blocked != nullptr)

@@ -1,6 +1,7 @@
 #include "camber/data/gates.h"
 
 #include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "camber/data/cue_separation.h"

@@ -7,7 +7,8 @@
 namespace camber::detection::examples {
 
 /// A camera at (x, y, -0.3) in the LiDAR frame that looks along `yaw` (0: +x), 70 degrees wide.
-geometry::Camera camera_at(double x, double y, double yaw, std::int64_t width, std::int64_t height, std::int64_t stride);
+geometry::Camera camera_at(double x, double y, double yaw, std::int64_t width, std::int64_t height,
+                           std::int64_t stride);
 
 /// A batch that needs no data set: random points and pictures, `cameras` cameras all round of the options' picture
 /// size, three objects in the first frame and one less in each further one (none below zero).

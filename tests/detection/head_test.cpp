@@ -1,8 +1,7 @@
-#include "detection/cmt_head.h"
-
 #include <gtest/gtest.h>
 
 #include "camber/detection/box_coding.h"
+#include "detection/cmt_head.h"
 #include "detection/detector_parts.h"
 #include "detection/example_batch.h"
 #include "detection/pillars.h"
@@ -133,7 +132,8 @@ TEST(ScatterMax, TakesTheLargestOfEachCellAndItsGradient) {
   auto values = torch::rand({7, 3}, torch::kDouble).requires_grad_();
   const auto cell = torch::tensor({4, 0, 4, 2, 0, 4, 2});
   const auto map = scatter_max(values, cell, 5);
-  EXPECT_TRUE(close(map[4].narrow(0, 0, 3), std::get<0>(values.index_select(0, torch::tensor({0, 2, 5})).max(0)), 1e-15));
+  EXPECT_TRUE(
+      close(map[4].narrow(0, 0, 3), std::get<0>(values.index_select(0, torch::tensor({0, 2, 5})).max(0)), 1e-15));
   EXPECT_NEAR(map[4][3].item<double>(), std::log(4.0), 1e-15);
   EXPECT_EQ(map[1].abs().sum().item<double>(), 0);
   const auto weights = torch::rand({5, 4}, torch::kDouble);
@@ -142,11 +142,14 @@ TEST(ScatterMax, TakesTheLargestOfEachCellAndItsGradient) {
 
 TEST(Pillars, LeaveOutPointsBeyondTheSpace) {
   const auto space = DetectorOptions::small().space;
-  const auto points = torch::tensor({{0.1F, 0.1F, -1.0F, 0.5F, 0.0F}, {30.0F, 0.0F, 0.0F, 0.5F, 0.0F},
-                                     {-25.5F, 25.5F, 0.0F, 0.5F, 0.1F}, {0.0F, 0.0F, 9.0F, 0.5F, 0.0F}});
+  const auto points = torch::tensor({{0.1F, 0.1F, -1.0F, 0.5F, 0.0F},
+                                     {30.0F, 0.0F, 0.0F, 0.5F, 0.0F},
+                                     {-25.5F, 25.5F, 0.0F, 0.5F, 0.1F},
+                                     {0.0F, 0.0F, 9.0F, 0.5F, 0.0F}});
   const auto pillars = pillar_points(points, torch::tensor({0, 3, 4}), torch::tensor({0, 1}), space);
   EXPECT_TRUE(torch::equal(pillars.cell, torch::tensor({32 * 64 + 32, 63 * 64})));
-  EXPECT_TRUE(close(pillars.features[0], torch::tensor({-0.375F, -0.375F, 0.0F, -1.0F, 1.0F, 0.1F / 25.6F, 0.1F / 25.6F, 0.0F}), 1e-5));
+  EXPECT_TRUE(close(pillars.features[0],
+                    torch::tensor({-0.375F, -0.375F, 0.0F, -1.0F, 1.0F, 0.1F / 25.6F, 0.1F / 25.6F, 0.0F}), 1e-5));
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ TEST(FocalLoss, IsTheFormulaAndItsGradient) {
   const auto targets = torch::eye(4, torch::kDouble).narrow(0, 0, 3);
   const auto loss = focal_loss(logits, targets, 0.25, 2);
   const auto p = torch::sigmoid(logits);
-  const auto expected = -0.25 * targets * (1 - p).square() * p.log() - 0.75 * (1 - targets) * p.square() * (1 - p).log();
+  const auto expected =
+      -0.25 * targets * (1 - p).square() * p.log() - 0.75 * (1 - targets) * p.square() * (1 - p).log();
   EXPECT_TRUE(close(loss, expected, 1e-12));
   for (const double gamma : {2.0, 1.5})
     EXPECT_TRUE(gradients_match([&] { return focal_loss(logits, targets, 0.25, gamma).sum(); }, {{"logits", logits}}));
@@ -102,7 +103,8 @@ TEST(DenseLosses, MarkTheCellsOfCentresAndSkipWrongSensors) {
   for (std::int64_t b = 0; b < 2; ++b)
     for (std::int64_t g = 0; g < c.batch.targets[static_cast<std::size_t>(b)].labels.size(0); ++g) {
       const auto& targets = c.batch.targets[static_cast<std::size_t>(b)];
-      const auto cell = c.batch.scene.grid.cell_at(targets.boxes[g][0].item<double>(), targets.boxes[g][1].item<double>());
+      const auto cell =
+          c.batch.scene.grid.cell_at(targets.boxes[g][0].item<double>(), targets.boxes[g][1].item<double>());
       hot[b][cell->row * c.batch.scene.grid.columns() + cell->column][targets.labels[g].item<std::int64_t>()] = 1;
     }
   const auto grid = dense_losses(output, c.batch, c.options).grid;

@@ -24,7 +24,8 @@ std::vector<double> random_costs(random::Stream& stream, std::int64_t count) {
 double cost_of(const std::vector<double>& cost, const std::vector<std::int64_t>& column_of, std::int64_t columns) {
   double sum = 0;
   for (std::size_t row = 0; row < column_of.size(); ++row)
-    if (column_of[row] >= 0) sum += cost[row * static_cast<std::size_t>(columns) + static_cast<std::size_t>(column_of[row])];
+    if (column_of[row] >= 0)
+      sum += cost[row * static_cast<std::size_t>(columns) + static_cast<std::size_t>(column_of[row])];
   return sum;
 }
 
@@ -49,7 +50,8 @@ double least_by_trying(const std::vector<double>& cost, std::int64_t rows, std::
 TEST(Assignment, CostsNoMoreThanAnyOther) {
   random::Stream stream(1, "assignment");
   for (int trial = 0; trial < 400; ++trial) {
-    const auto rows = static_cast<std::int64_t>(1 + stream.integer(6)), columns = static_cast<std::int64_t>(1 + stream.integer(6));
+    const auto rows = static_cast<std::int64_t>(1 + stream.integer(6)),
+               columns = static_cast<std::int64_t>(1 + stream.integer(6));
     const auto cost = random_costs(stream, rows * columns);
     const auto column_of = least_cost_assignment(cost, rows, columns);
     EXPECT_EQ(std::count_if(column_of.begin(), column_of.end(), [](std::int64_t c) { return c >= 0; }),

@@ -1,9 +1,8 @@
-#include "detection/position_embedding.h"
-
 #include <gtest/gtest.h>
 
 #include "detection/example_batch.h"
 #include "detection/initial_values.h"
+#include "detection/position_embedding.h"
 #include "support/comparison.h"
 
 namespace camber::detection {
@@ -40,11 +39,13 @@ torch::Tensor ray_inputs(const geometry::Camera& camera, const SpaceOptions& spa
                          double v) {
   const auto inverse = geometry::inverse(camera.lidar_to_image);
   std::vector<double> row;
-  const std::array<double, 3> low = {space.x_min, space.y_min, space.z_min}, high = {space.x_max, space.y_max, space.z_max};
+  const std::array<double, 3> low = {space.x_min, space.y_min, space.z_min},
+                              high = {space.x_max, space.y_max, space.z_max};
   for (std::int64_t k = 0; k < depths; ++k) {
     const double d = 1 + static_cast<double>(k) * (space.x_max - 1) / static_cast<double>(depths);
     for (std::size_t i = 0; i < 3; ++i) {
-      const double p = inverse[4 * i] * u * d + inverse[4 * i + 1] * v * d + inverse[4 * i + 2] * d + inverse[4 * i + 3];
+      const double p =
+          inverse[4 * i] * u * d + inverse[4 * i + 1] * v * d + inverse[4 * i + 2] * d + inverse[4 * i + 3];
       row.push_back((p - low[i]) / (high[i] - low[i]));
     }
   }
@@ -68,9 +69,9 @@ TEST(CmtPositions, KeysAreGridCentresAndRaysThroughCorners) {
   CmtCase c;
   const auto keys = c.positions->keys(c.batch.scene, 2);
   const auto& grid = c.batch.scene.grid;
-  const auto place = torch::tensor({(grid.center_x(5) - c.options.space.x_min) / 51.2,
-                                    (grid.center_y(2) - c.options.space.y_min) / 51.2},
-                                   torch::kDouble);
+  const auto place = torch::tensor(
+      {(grid.center_x(5) - c.options.space.x_min) / 51.2, (grid.center_y(2) - c.options.space.y_min) / 51.2},
+      torch::kDouble);
   const auto expected = by_hand(*c.positions, "bev", pos2embed(place, 64));
   EXPECT_TRUE(close(keys[0][2 * grid.columns() + 5], expected, 1e-12));
   const auto& camera = c.batch.scene.cameras[1][2];
@@ -87,7 +88,9 @@ TEST(CmtPositions, QueriesSumOverEveryCameraThatSeesThem) {
       rig[v] = examples::camera_at(0.3 * static_cast<double>(v), 0, 0.1 * static_cast<double>(v), 120, 48, 8);
   const auto points = torch::tensor({{{12.0, 1.0, -0.6}, {-9.0, 2.0, -0.6}}}, torch::kDouble).expand({2, 2, 3});
   const auto embedded = c.positions->queries(points, c.batch.scene);
-  const auto place = [&](double x, double y) { return torch::tensor({(x + 25.6) / 51.2, (y + 25.6) / 51.2}, torch::kDouble); };
+  const auto place = [&](double x, double y) {
+    return torch::tensor({(x + 25.6) / 51.2, (y + 25.6) / 51.2}, torch::kDouble);
+  };
   auto expected = by_hand(*c.positions, "bev", pos2embed(place(12, 1), 64));
   for (const auto& camera : c.batch.scene.cameras[0]) {
     const auto p = camera.project({12, 1, -0.6});

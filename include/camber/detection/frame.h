@@ -10,15 +10,15 @@
 
 namespace camber::detection {
 
-/// Points that somebody else owns: `count` of them, `stride` floats apart, each beginning x, y, z (metres, LiDAR frame),
-/// then, where the places are given, intensity and time lag.
+/// Points that somebody else owns: `count` of them, `stride` floats apart, each beginning x, y, z (metres, LiDAR
+/// frame), then, where the places are given, intensity and time lag.
 struct PointCloudView {
   const float* data = nullptr;
   std::int64_t count = 0;
   std::int64_t stride = 5;
-  std::int64_t intensity_place = 3;   ///< -1: none, taken as 0
+  std::int64_t intensity_place = 3;    ///< -1: none, taken as 0
   double intensity_scale = 1.0 / 255;  ///< times the stored number gives 0..1
-  std::int64_t time_lag_place = -1;   ///< seconds before the frame; -1: none, taken as 0
+  std::int64_t time_lag_place = -1;    ///< seconds before the frame; -1: none, taken as 0
 };
 
 enum class ChannelOrder { kRgb, kBgr };
