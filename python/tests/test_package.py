@@ -24,7 +24,9 @@ def call(command, environment):
 
 
 def run(code, **environment):
-    variables = {"PATH": os.environ["PATH"], "OMP_WAIT_POLICY": "passive", **environment}
+    kept = ("PATH", "LD_PRELOAD", "ASAN_OPTIONS")  # the last two: of a sanitized library
+    variables = {name: os.environ[name] for name in kept if name in os.environ}
+    variables |= {"OMP_WAIT_POLICY": "passive", **environment}
     return call([sys.executable, "-c", code], variables)
 
 

@@ -98,6 +98,13 @@ void resample(const Picture& decoded, const std::vector<Taps>& rows, const std::
   }
 }
 
+// Every pixel is its own: nothing is resampled, cut or mirrored.
+bool changes_nothing(const Picture& decoded, PictureSize source, const geometry::PictureTransform& transform) {
+  return transform.resize == 1 && transform.crop_x == 0 && transform.crop_y == 0 && !transform.flip &&
+         decoded.width == source.width && decoded.height == source.height && transform.width == source.width &&
+         transform.height == source.height;
+}
+
 }  // namespace
 
 Picture transform_picture(const Picture& decoded, PictureSize source, const geometry::PictureTransform& transform) {
@@ -106,6 +113,7 @@ Picture transform_picture(const Picture& decoded, PictureSize source, const geom
         "[transform_picture] transform must have a size of at least 1 x 1 and a resize above 0");
   if (decoded.width < 1 || decoded.height < 1 || source.width < 1 || source.height < 1)
     throw std::invalid_argument("[transform_picture] picture must have at least 1 x 1 pixels");
+  if (changes_nothing(decoded, source, transform)) return decoded;
   Picture result{.width = transform.width, .height = transform.height};
   result.pixels.resize(static_cast<std::size_t>(3 * result.width * result.height));
   const auto step = [&transform](std::int64_t small, std::int64_t full) {

@@ -31,11 +31,11 @@ class Run {
         dataset_(options_.data.root, options_.data.version),
         split_(data::find_split(dataset_, options_.data.train_split)),
         validation_(validation_split()),
-        detector_(options_.detector, options_.seed),
+        detector_(first_detector()),
         config_(config::to_toml(options_)),
         loop_(*detector_, options_.loop_with_rules(),
               {{kConfigKey, config_}, {detection::kOptionsKey, config::to_toml(options_.detector)}}),
-        folder_(request.resume ? RunFolder::open(request.out) : RunFolder::create(request.out, config_, environment())),
+        folder_(request.resume ? RunFolder::open(request.out) : new_folder()),
         checkpoints_(folder_.checkpoints()),
         monitor_(options_.health),
         reaches_(reaches_of(
@@ -45,7 +45,6 @@ class Run {
             },
             options_.loop.steps, options_.loop.groups.scale_lr_mult)) {}
 
-  void take_weights();
   void resume();
   bool train();
   void finish(DetectorRunResult& result);
@@ -62,6 +61,8 @@ class Run {
     }
     return split;
   }
+  detection::Detector first_detector() const;
+  RunFolder new_folder();
   Environment environment() const {
     Environment environment = Environment::of_this_program();
     environment.seed = options_.seed;
@@ -97,12 +98,22 @@ class Run {
   double seconds_ = 0;
 };
 
-void Run::take_weights() {
-  if (request_.from.empty() || request_.resume) {
-    return;
+detection::Detector Run::first_detector() const {
+  detection::Detector detector(options_.detector, options_.seed);
+  if (!request_.from.empty() && !request_.resume) {
+    const LoadReport report = load_weights(request_.from, *detector, {.exclude = request_.exclude});
+    say("from " + request_.from.string() + ": " + report.text());
   }
-  const LoadReport report = load_weights(request_.from, *detector_, {.exclude = request_.exclude});
-  say("from " + request_.from.string() + ": " + report.text());
+  return detector;
+}
+
+// A branch keeps what it started from, before its folder counts as a run: resumed from any moment, it needs no --from.
+RunFolder Run::new_folder() {
+  return RunFolder::create(request_.out, config_, environment(), [this](const CheckpointFolder& checkpoints) {
+    if (!request_.from.empty()) {
+      checkpoints.save_last(loop_.state(), loop_.info());
+    }
+  });
 }
 
 void Run::resume() {
@@ -270,7 +281,6 @@ DetectorRunResult train_detector(const DetectorRunRequest& request) {
         "[train] data.root must name a data set's folder, got nothing (camber simulate makes one)");
   }
   Run run(request);
-  run.take_weights();
   run.resume();
   DetectorRunResult result{.first_step = run.loop().step()};
   result.finished = run.train();

@@ -72,7 +72,8 @@ std::string fingerprint_of_tables(const std::filesystem::path& folder) {
 }
 
 RunFolder RunFolder::create(const std::filesystem::path& path, const std::string& config,
-                            const Environment& environment) {
+                            const Environment& environment,
+                            const std::function<void(const CheckpointFolder&)>& first_checkpoint) {
   RunFolder folder(path);
   if (std::filesystem::exists(folder.config())) {
     throw std::invalid_argument("[train] the run's folder must be new, got " + path.string() +
@@ -80,6 +81,9 @@ RunFolder RunFolder::create(const std::filesystem::path& path, const std::string
   }
   std::filesystem::create_directories(path / "checkpoints");
   storage::write_file(folder.environment(), environment.to_json());
+  if (first_checkpoint) {
+    first_checkpoint(folder.checkpoints());
+  }
   storage::write_file(folder.config(), config);  // last: from now on the folder is a run
   return folder;
 }

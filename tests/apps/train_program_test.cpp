@@ -116,6 +116,18 @@ TEST_F(TrainProgram, ResumesToTheSameBytesAfterAStop) {
   EXPECT_EQ(figures("again"), figures("run"));
 }
 
+TEST_F(TrainProgram, ResumesABranchFromItsFirstMomentOn) {
+  const Answer branch = call("train --from run/model.safetensors --out early --loop.steps=2 --threads 1");
+  ASSERT_EQ(branch.code, 0) << branch.errors;
+  const std::string whole = content(folder_ / "early/checkpoints/last.safetensors");
+  // As killed before the first step: what it started from is all there is.
+  fs::rename(folder_ / "early/checkpoints/previous.safetensors", folder_ / "early/checkpoints/last.safetensors");
+  const Answer resumed = call("train --resume early --threads 1");
+  ASSERT_EQ(resumed.code, 0) << resumed.errors;
+  EXPECT_NE(resumed.errors.find("at step 0"), std::string::npos) << resumed.errors;
+  EXPECT_EQ(content(folder_ / "early/checkpoints/last.safetensors"), whole);
+}
+
 TEST_F(TrainProgram, RefusesWithOneSentence) {
   const auto refused = [&](const std::string& arguments, const std::string& words) {
     const Answer answer = call(arguments);

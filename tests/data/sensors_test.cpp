@@ -162,6 +162,13 @@ TEST(Pictures, WithoutResizeAreCutExactlyAndBlackBeyondTheBorder) {
   EXPECT_EQ(result.row(4)[3 * 10 + 2], 0);  // below it
 }
 
+TEST(Pictures, ThatFitAlreadyStayAsTheyAre) {
+  const Picture source = ramp(40, 30);
+  EXPECT_EQ(transform_picture(source, {40, 30}, {.width = 40, .height = 30}).pixels, source.pixels);
+  const Picture smaller = transform_picture(source, {80, 60}, {.width = 40, .height = 30});  // decoded at half the size
+  EXPECT_EQ(smaller.row(15)[3 * 20], 10);
+}
+
 TEST(Pictures, AreNormalisedBlueFirstAsCmtDoes) {
   Picture picture{.width = 2, .height = 1, .pixels = {10, 20, 30, 40, 50, 60}};
   std::vector<float> planes(6);

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include <camber/train/checkpoint.h>
@@ -37,8 +38,10 @@ std::string fingerprint_of_tables(const std::filesystem::path& folder);
 ///   result.json       at the end
 class RunFolder {
  public:
-  /// A new run. Throws std::invalid_argument when the folder holds a run already.
-  static RunFolder create(const std::filesystem::path& path, const std::string& config, const Environment& environment);
+  /// A new run. `first_checkpoint` may save what the run starts from; the folder counts as a run only afterwards.
+  /// Throws std::invalid_argument when the folder holds a run already.
+  static RunFolder create(const std::filesystem::path& path, const std::string& config, const Environment& environment,
+                          const std::function<void(const CheckpointFolder&)>& first_checkpoint = {});
   /// A run that exists. Throws std::invalid_argument when the folder is none.
   static RunFolder open(const std::filesystem::path& path);
 
