@@ -132,8 +132,6 @@ inline void write_block(const BackwardTask& task, const KeyBlock& block, std::in
 inline void all_heads_of_pass(BackwardTask& task, std::int64_t first, std::int64_t count) {
   const BackwardJob& job = task.job;
   BackwardScratch& s = task.scratch;
-  if (task.problem.windows.row_offsets != nullptr)
-    for (std::int64_t i = 0; i < job.wave.queries; ++i) s.cursors[i] = s.first_entries[i];
   for (std::int64_t b = task.first_block; b < task.end_block; ++b) {
     const KeyBlock& block = task.plan.blocks[b];
     for (std::int64_t h = 0; h < count; ++h) pack_head_block(task, block, first + h, s.blocks[h]);
@@ -143,7 +141,7 @@ inline void all_heads_of_pass(BackwardTask& task, std::int64_t first, std::int64
         const std::int64_t in_wave = (task.batch - job.wave.batch) * job.wave.heads + first + h - job.wave.head;
         backward_tile(task,
                       {first + h, in_wave, s.blocks[h], static_cast<int>(row),
-                       static_cast<int>(left < kBackwardRows ? left : kBackwardRows), h + 1 == count},
+                       static_cast<int>(left < kBackwardRows ? left : kBackwardRows)},
                       block);
       }
     }
@@ -153,25 +151,6 @@ inline void all_heads_of_pass(BackwardTask& task, std::int64_t first, std::int64
       write_block(task, block, first + h, task.wanted.v, s.blocks[h].grad_values, task.sizes.value_stride,
                   task.sizes.value_width, 1.0f);
     }
-  }
-}
-
-// The first window entry of every row on or behind the range's first key.
-inline void find_first_entries(BackwardTask& task) {
-  const WindowBias& windows = task.problem.windows;
-  if (windows.row_offsets == nullptr || task.first_block == task.end_block) return;
-  const std::int64_t first_key = task.plan.blocks[task.first_block].first_key;
-  for (std::int64_t i = 0; i < task.job.wave.queries; ++i) {
-    const std::int64_t* offsets = windows.row_offsets + task.batch * task.problem.queries + task.job.wave.query + i;
-    std::int64_t low = offsets[0], high = offsets[1];
-    while (low < high) {
-      const std::int64_t middle = low + (high - low) / 2;
-      if (windows.key_index[middle] < first_key)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    task.scratch.first_entries[i] = window_cursor(windows.key_index, low, offsets[1]);
   }
 }
 
@@ -209,7 +188,6 @@ inline void run_backward(const BackwardJob& job, std::int64_t index, std::byte* 
                                      wanted.window_value != nullptr || wanted.segment_value != nullptr ||
                                      wanted.mask.data != nullptr};
   zero_floats(task.scratch.zeros, kLargestWidth);
-  find_first_entries(task);
   const std::int64_t first_head = wave.head + group * job.group_heads;
   const std::int64_t in_wave = (batch - wave.batch) * wave.heads + group * job.group_heads;
   if (wanted.q.data != nullptr) {
