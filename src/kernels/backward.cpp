@@ -68,10 +68,9 @@ std::vector<BackwardWave> cut_waves(const AttentionProblem& p, std::int64_t row_
   const std::int64_t padded = ceil_divide(queries, kBackwardRows) * kBackwardRows;
   const std::int64_t heads = std::clamp<std::int64_t>(rows / padded, 1, p.heads);
   const std::int64_t planned = kPlannedEntries / std::max<std::int64_t>(1, most_entries(p, queries));
-  const std::int64_t batches =
-      heads < p.heads || queries < p.queries || one_batch
-          ? 1
-          : std::clamp<std::int64_t>(std::min(planned, rows / (padded * heads)), 1, p.batches);
+  const std::int64_t batches = heads < p.heads || queries < p.queries || one_batch
+                                   ? 1
+                                   : std::clamp<std::int64_t>(std::min(planned, rows / (padded * heads)), 1, p.batches);
   std::vector<BackwardWave> waves;
   for (std::int64_t b = 0; b < p.batches; b += batches)
     for (std::int64_t h = 0; h < p.heads; h += heads)

@@ -18,10 +18,10 @@ struct HeadBlock {
 };
 
 struct BackwardScratch {
-  float* weights;               // [kBackwardRows][kBackwardKeys], p, then p after dropout
-  float* slopes;                // the same of dz
-  HeadBlock* blocks;            // [heads of a group]
-  const float** key_rows;       // [kBackwardKeys]
+  float* weights;          // [kBackwardRows][kBackwardKeys], p, then p after dropout
+  float* slopes;           // the same of dz
+  HeadBlock* blocks;       // [heads of a group]
+  const float** key_rows;  // [kBackwardKeys]
   const float** value_rows;
   float* zeros;    // [kLargestWidth]
   float* factors;  // [kBackwardKeys]

@@ -9,7 +9,8 @@
 namespace camber::kernels {
 namespace {
 
-// 1. What is subtracted from the scores: logsumexp2 - segment value; `masked`: the float mask goes to the weights' tile.
+// 1. What is subtracted from the scores: logsumexp2 - segment value; `masked`: the float mask goes to the weights'
+// tile.
 template <int M>
 inline void find_floors(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block, int row, int rows,
                         bool masked, float* floor) {

@@ -152,8 +152,7 @@ inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int 
   unsigned collected = block.span_count > 1 ? ~0u : 0u;  // rows with window entries, or segments to tell apart
   if constexpr (kStatistics)
     for (const WindowStretch& stretch : bias.windows) collected |= 1u << stretch.place / kForwardKeys;
-  for (int i = 0; i < M; ++i)
-    add_weights<Numbers, kStatistics>(task, width, i, row + i, (collected >> i & 1u) == 0);
+  for (int i = 0; i < M; ++i) add_weights<Numbers, kStatistics>(task, width, i, row + i, (collected >> i & 1u) == 0);
   if (!task.without_bias) {
     const auto* weights = weights_for_values(task, block, row, M);
     const int steps = (block.length + Numbers::kPerWord - 1) / Numbers::kPerWord;

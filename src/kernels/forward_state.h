@@ -12,11 +12,11 @@ template <class Numbers>
 struct ForwardScratch {
   using Word = typename Numbers::Word;
   // The task's rows, padded to whole tiles:
-  Word* query_tiles;        // [tiles][words][kTileRows]
-  float* outputs;           // [rows][value_stride], sum of weight * v
-  float* reference;         // [rows], an integer; weights are 2^(z - reference)
-  float* sums;              // [rows][kLanes], sum of weights by lane
-  float* norms;             // [rows], |q| in units of log2
+  Word* query_tiles;  // [tiles][words][kTileRows]
+  float* outputs;     // [rows][value_stride], sum of weight * v
+  float* reference;   // [rows], an integer; weights are 2^(z - reference)
+  float* sums;        // [rows][kLanes], sum of weights by lane
+  float* norms;       // [rows], |q| in units of log2
   // The current key block:
   Word* keys;             // transposed panels
   Word* values;           // row panels
@@ -103,11 +103,11 @@ struct ForwardTask {
   ForwardScratch<Numbers> scratch;
   std::int64_t batch, head, first_query;
   std::int64_t first_tile;  // in the window plan
-  int rows;          // queries of this task
-  int words;         // of a row of q or k
-  int value_stride;  // Dv, padded to kLanes
-  float tile_scale;  // applied to a tile of scores; 1 where it is folded into q
-  float key_norm;    // largest |k| of the current block
+  int rows;                 // queries of this task
+  int words;                // of a row of q or k
+  int value_stride;         // Dv, padded to kLanes
+  float tile_scale;         // applied to a tile of scores; 1 where it is folded into q
+  float key_norm;           // largest |k| of the current block
   HeadMasks masks;
   const float* window_value;  // of this head, or null
   bool without_bias;          // finite window and segment values count as 0

@@ -10,16 +10,16 @@ namespace {
 
 // The bias of a tile of rows on one block, in units of log2.
 struct BlockBias {
-  Stretches windows;          // window entries
-  bool masked;                // the strip holds the float mask, in all panels
-  bool one_value;             // the block's segments have one value in every row, 0 without segments
-  bool removed_segment;       // they have several, and one of them is -inf
-  float shift[kTileRows];     // the segments' largest value
-  float highest;              // at least every mask value plus every window value, at least 0
-  float highest_window;       // at least every window value, at least 0
-  float floor[kTileRows];     // what to_weights needs of the reference
+  Stretches windows;       // window entries
+  bool masked;             // the strip holds the float mask, in all panels
+  bool one_value;          // the block's segments have one value in every row, 0 without segments
+  bool removed_segment;    // they have several, and one of them is -inf
+  float shift[kTileRows];  // the segments' largest value
+  float highest;           // at least every mask value plus every window value, at least 0
+  float highest_window;    // at least every window value, at least 0
+  float floor[kTileRows];  // what to_weights needs of the reference
   float rounding[kTileRows];
-  int removed[kTileRows];     // keys that windows or the mask remove (counted for statistics only)
+  int removed[kTileRows];  // keys that windows or the mask remove (counted for statistics only)
 };
 
 // The sums so far of a row whose reference rose: they shrink by a power of two.
@@ -94,8 +94,7 @@ inline void add_weights(ForwardTask<Numbers>& task, int width, int tile_row, int
 template <class Numbers>
 inline void count_keys(ForwardTask<Numbers>& task, const KeyBlock& block, int row, int count, const BlockBias& bias) {
   for (int i = 0; i < count; ++i)
-    if (bias.shift[i] != kNegativeInfinity)
-      task.scratch.keys_left[row + i] += block.length - bias.removed[i];
+    if (bias.shift[i] != kNegativeInfinity) task.scratch.keys_left[row + i] += block.length - bias.removed[i];
 }
 
 // Takes the tile's window weights out of the strip, which is used up.
