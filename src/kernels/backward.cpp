@@ -8,6 +8,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/key_plan.h"
 #include "kernels/slots.h"
+#include "kernels/window_plan.h"
 
 namespace camber::kernels {
 namespace {
@@ -57,15 +58,19 @@ std::int64_t range_count(const AttentionProblem& p, const KeyPlans& plans) {
   return std::min(most, std::max<std::int64_t>(1, ceil_divide(kTasks, p.batches)));
 }
 
-// Boxes of (batches, heads, queries) whose arrays stay below kWaveFloats.
+// Boxes of (batches, heads, queries) whose arrays stay below kWaveFloats and whose windows are few enough to plan.
 std::vector<BackwardWave> cut_waves(const AttentionProblem& p, std::int64_t row_floats, bool one_batch) {
-  constexpr std::int64_t kWaveFloats = 8 << 20;
+  constexpr std::int64_t kWaveFloats = 8 << 20, kPlannedEntries = 1 << 20;
   const std::int64_t rows = std::max<std::int64_t>(kBackwardRows, kWaveFloats / row_floats);
-  const std::int64_t queries = std::min(p.queries, rows / kBackwardRows * kBackwardRows);
+  std::int64_t queries = std::min(p.queries, rows / kBackwardRows * kBackwardRows);
+  while (queries > kBackwardRows && most_entries(p, queries) > kPlannedEntries)
+    queries = ceil_divide(queries / 2, kBackwardRows) * kBackwardRows;
   const std::int64_t padded = ceil_divide(queries, kBackwardRows) * kBackwardRows;
-  const std::int64_t heads = queries < p.queries ? 1 : std::clamp<std::int64_t>(rows / padded, 1, p.heads);
-  const std::int64_t batches =
-      heads < p.heads || one_batch ? 1 : std::clamp<std::int64_t>(rows / (padded * heads), 1, p.batches);
+  const std::int64_t heads = std::clamp<std::int64_t>(rows / padded, 1, p.heads);
+  const std::int64_t planned = kPlannedEntries / std::max<std::int64_t>(1, most_entries(p, queries));
+  const std::int64_t batches = heads < p.heads || queries < p.queries || one_batch
+                                   ? 1
+                                   : std::clamp<std::int64_t>(std::min(planned, rows / (padded * heads)), 1, p.batches);
   std::vector<BackwardWave> waves;
   for (std::int64_t b = 0; b < p.batches; b += batches)
     for (std::int64_t h = 0; h < p.heads; h += heads)
@@ -147,10 +152,14 @@ void backward(const AttentionProblem& problem, const BackwardInput& input, const
   const std::int64_t row_floats = 2 * (problem.key_width + problem.value_width) + 2 * kernels.lanes +
                                   job.ranges * (problem.key_width + kernels.lanes);
   WaveArrays arrays;
+  WindowPlans windows;
   for (const BackwardWave& wave : cut_waves(problem, row_floats, mask_of_batch)) {
     job.wave = wave;
     job.group_heads = shared ? wave.heads : 1;
     arrays.lay_out(job, kernels.lanes);
+    windows.build(problem, plans, {wave.batch, wave.batches, wave.query, wave.queries}, kernels.tile_rows,
+                  kernels.lanes, kBackwardKeys);
+    job.windows = windows.plan();
     run_tasks(problem.parallel, wave.batches * wave.heads, 0,
               [&](std::int64_t index, std::byte*) { kernels.backward_prepare(job, index); });
     run_tasks(problem.parallel, job.ranges * wave.batches * (wave.heads / job.group_heads),

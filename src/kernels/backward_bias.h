@@ -7,18 +7,13 @@ namespace {
 
 inline void add_window_gradient(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
   const WindowBias& windows = task.problem.windows;
-  const bool wanted = task.wanted.window_value != nullptr;
-  float* gradient =
-      wanted ? task.wanted.window_value + (windows.heads == 1 ? 0 : tile.head) * windows.entries : nullptr;
-  for (int i = 0; i < tile.rows; ++i) {
-    WindowCursor cursor = task.scratch.cursors[tile.first_row + i];
-    for_window_runs(windows.key_index, cursor, task.plan, block, [&](int position, std::int64_t entry, int count) {
-      if (!wanted) return;
-      const Vec slope = load(task.scratch.slopes + i * kBackwardKeys + position);
-      store_first(gradient + entry, add(load_first(gradient + entry, count), slope), count);
-    });
-    if (tile.last_head) task.scratch.cursors[tile.first_row + i] = cursor;
-  }
+  float* gradient = task.wanted.window_value + (windows.heads == 1 ? 0 : tile.head) * windows.entries;
+  for (int row = 0; row < tile.rows; row += kTileRows)
+    for (const WindowStretch& stretch : windows_of(task, tile, block, row)) {
+      const Vec slope = load(task.scratch.slopes + row * kBackwardKeys + stretch.place);
+      float* to = gradient + stretch.entry;
+      store_first(to, add(load_first(to, stretch.count), slope), stretch.count);
+    }
 }
 
 inline float sum_of_span(const float* slopes, int count) {
@@ -66,7 +61,7 @@ inline void write_mask_gradient(BackwardTask& task, const BackwardTile& tile, co
 }
 
 inline void add_bias_gradients(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
-  if (task.problem.windows.row_offsets != nullptr) add_window_gradient(task, tile, block);
+  if (task.wanted.window_value != nullptr) add_window_gradient(task, tile, block);
   if (task.wanted.segment_value != nullptr) add_segment_gradient(task, tile, block);
   if (task.wanted.mask.data != nullptr) write_mask_gradient(task, tile, block);
 }

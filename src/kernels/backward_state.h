@@ -18,12 +18,10 @@ struct HeadBlock {
 };
 
 struct BackwardScratch {
-  float* weights;               // [kBackwardRows][kBackwardKeys], p, then p after dropout
-  float* slopes;                // the same of dz
-  HeadBlock* blocks;            // [heads of a group]
-  WindowCursor* first_entries;  // [wave rows], at the range's first key
-  WindowCursor* cursors;        // [wave rows], at the current block
-  const float** key_rows;       // [kBackwardKeys]
+  float* weights;          // [kBackwardRows][kBackwardKeys], p, then p after dropout
+  float* slopes;           // the same of dz
+  HeadBlock* blocks;       // [heads of a group]
+  const float** key_rows;  // [kBackwardKeys]
   const float** value_rows;
   float* zeros;    // [kLargestWidth]
   float* factors;  // [kBackwardKeys]
@@ -45,8 +43,6 @@ inline BackwardScratch lay_out_backward(Arena& arena, const BackwardJob& job) {
   s.weights = arena.take<float>(kBackwardRows * kBackwardKeys + kLanes);
   s.slopes = arena.take<float>(kBackwardRows * kBackwardKeys + kLanes);
   s.blocks = arena.take<HeadBlock>(job.group_heads);
-  s.first_entries = arena.take<WindowCursor>(job.wave.queries);
-  s.cursors = arena.take<WindowCursor>(job.wave.queries);
   s.key_rows = arena.take<const float*>(kBackwardKeys);
   s.value_rows = arena.take<const float*>(kBackwardKeys);
   s.zeros = arena.take<float>(kLargestWidth);
@@ -80,11 +76,17 @@ struct BackwardTile {
   std::int64_t in_wave;  // (batch, head) in the wave's arrays
   const HeadBlock& head_block;
   int first_row, rows;  // at most kBackwardRows, first_row a multiple of it
-  bool last_head;       // no other head of the group follows on these rows and this block
 };
 
 inline std::int64_t query_of(const BackwardTask& task, int wave_row) {
   return task.job.wave.query + wave_row;
+}
+
+// The window entries of kTileRows rows from `row` of the tile on.
+inline Stretches windows_of(const BackwardTask& task, const BackwardTile& tile, const KeyBlock& block, int row) {
+  const WindowPlan& plan = task.job.windows;
+  return stretches_of(plan, plan_tile(plan, task.batch, query_of(task, tile.first_row + row)),
+                      &block - task.plan.blocks);
 }
 
 inline const float* row_terms(const BackwardTask& task, const BackwardTile& tile) {

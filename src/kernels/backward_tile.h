@@ -9,17 +9,11 @@
 namespace camber::kernels {
 namespace {
 
-// The bias of kTileRows rows on a block; see BlockBias.
-struct SlopeBias {
-  unsigned touched = 0;
-  float floor[kTileRows];  // logsumexp2 - segment value: subtracted from the scores
-};
-
-// 1. Window values into the weights' tile, wherever a panel has one; `masked`: the float mask too, everywhere.
+// 1. What is subtracted from the scores: logsumexp2 - segment value; `masked`: the float mask goes to the weights'
+// tile.
 template <int M>
-inline SlopeBias lay_bias(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block, int row, int rows,
-                          bool masked) {
-  SlopeBias bias;
+inline void find_floors(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block, int row, int rows,
+                        bool masked, float* floor) {
   const float* logsumexp2 = row_terms(task, tile) + row;
   const int segment = block.span_count == 1 ? task.plan.spans[block.first_span].segment : -1;
   for (int i = 0; i < M; ++i) {
@@ -27,54 +21,37 @@ inline SlopeBias lay_bias(BackwardTask& task, const BackwardTile& tile, const Ke
         i < rows ? segment_values(task.problem, task.batch, tile.head, query_of(task, tile.first_row + row + i))
                  : nullptr;
     const float shift = segment >= 0 && values != nullptr ? values[segment] * kLog2E : 0.0f;
-    bias.floor[i] = logsumexp2[i] - shift;
+    floor[i] = logsumexp2[i] - shift;
   }
+  if (!masked) return;
   float* weights = task.scratch.weights + row * kBackwardKeys;
   const int left_rows = static_cast<int>(task.job.wave.queries - tile.first_row - row - M);
-  const int next_rows = left_rows < M ? left_rows : M;
-  if (masked) {
-    const HeadMasks masks = masks_of(task.problem, task.batch, tile.head);
-    const float* mask = masks.mask + query_of(task, tile.first_row + row) * masks.mask_row;
-    prefetch_mask(mask + M * masks.mask_row, masks.mask_row, next_rows, block);
-    Vec highest = zero();
-    for (int i = 0; i < M; ++i) {
-      float* to = weights + i * kBackwardKeys;
-      if (i < rows)
-        lay_mask(mask + i * masks.mask_row, 0, task.plan, block, to, highest);
-      else
-        for (int j = 0; j < block.length; j += kLanes) store(to + j, zero());
-    }
-    bias.touched = ~0u;
+  const HeadMasks masks = masks_of(task.problem, task.batch, tile.head);
+  const float* mask = masks.mask + query_of(task, tile.first_row + row) * masks.mask_row;
+  prefetch_mask(mask + M * masks.mask_row, masks.mask_row, left_rows < M ? left_rows : M, block);
+  Vec highest = zero();
+  for (int i = 0; i < M; ++i) {
+    float* to = weights + i * kBackwardKeys;
+    if (i < rows)
+      lay_mask(mask + i * masks.mask_row, task.plan, block, to, highest);
+    else
+      for (int j = 0; j < block.length; j += kLanes) store(to + j, zero());
   }
-  if (task.problem.windows.row_offsets == nullptr) return bias;
-  const float* values = window_values(task.problem.windows, tile.head);
-  const WindowCursor* cursors = task.scratch.cursors + tile.first_row + row;
-  prefetch_entries(task.problem.windows.key_index, values, cursors + M, next_rows, block);
-  const auto touch = [&](int panel) {
-    if ((bias.touched >> panel & 1u) != 0) return;
-    bias.touched |= 1u << panel;
-    for (int i = 0; i < M; ++i)
-      for (int n = 0; n < 2; ++n) store(weights + i * kBackwardKeys + panel * kPanel + n * kLanes, zero());
-  };
-  for (int i = 0; i < rows; ++i) {
-    WindowCursor cursor = cursors[i];
-    for_window_runs(task.problem.windows.key_index, cursor, task.plan, block,
-                    [&](int position, std::int64_t entry, int count) {
-                      touch(position / kPanel);
-                      touch((position + count - 1) / kPanel);
-                      float* to = weights + i * kBackwardKeys + position;
-                      store(to, fma(load_first(values + entry, count), broadcast(kLog2E), load(to)));
-                    });
-  }
-  return bias;
 }
 
-// 2a. Direct: weights 2^(z - logsumexp2) of panels first .. end, all with or all without a bias in their place.
-template <TileBias kBias, int M>
+// Whether the windows may come as factors on the weights without them.
+inline bool moderate(Stretches windows, const float* values) {
+  Vec largest = zero();
+  for (const WindowStretch& stretch : windows) largest = max(largest, absolute(stretch_values(stretch, values, false)));
+  return max_of(largest) <= kLargestFactor;
+}
+
+// 2a. Direct: weights 2^(z - logsumexp2), in the place of the mask.
+template <bool kMasked, int M>
 __attribute__((noinline)) void weight_panels(const float* query, const float* keys, int steps, const float* logsumexp2,
-                                             float* weights, int first, int end) {
+                                             float* weights, int panels) {
   constexpr int kGroup = 1;
-  for (int panel = first; panel < end; ++panel) {
+  for (int panel = 0; panel < panels; ++panel) {
     Sums<M, 2> sums;
     clear(sums);
     multiply<FloatNumbers, 1, kTileRows>(sums, query, keys + panel * steps * kPanel, steps);
@@ -84,9 +61,8 @@ __attribute__((noinline)) void weight_panels(const float* query, const float* ke
 #pragma GCC unroll 16
       for (int j = 0; j < 2 * kGroup; ++j) {
         Vec z = sums.at[i + j / 2][j % 2];
-        if constexpr (kBias != TileBias::none)
-          z = add_bias<kBias == TileBias::mask>(
-              z, load(weights + (i + j / 2) * kBackwardKeys + panel * kPanel + j % 2 * kLanes));
+        if constexpr (kMasked)
+          z = add_masked(z, load(weights + (i + j / 2) * kBackwardKeys + panel * kPanel + j % 2 * kLanes));
         weight[j] = max(broadcast(kSmallestExponent), sub(z, broadcast(logsumexp2[i + j / 2])));
         shift[j] = broadcast(kRoundingShift);
       }
@@ -188,34 +164,32 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
   const float* delta = row_terms(task, tile) + job.padded_rows + row;
   float *weights = task.scratch.weights + row * kBackwardKeys, *slopes = task.scratch.slopes + row * kBackwardKeys;
   const int panels = round_up(block.length, kPanel) / kPanel;
-  const bool direct = direct_slopes(task, block), masked = direct && task.problem.mask.data != nullptr;
-  const SlopeBias bias = lay_bias<M>(task, tile, block, row, rows, masked);
+  const Stretches windows = windows_of(task, tile, block, row);
+  const float* values = window_values(task.problem.windows, tile.head);
+  const bool direct = direct_slopes(task, block) && moderate(windows, values);
+  const bool masked = direct && task.problem.mask.data != nullptr;
+  float floor[M];
+  find_floors<M>(task, tile, block, row, rows, masked, floor);
   if (direct) {
-    const auto touched = [&](int panel) { return (bias.touched >> panel & 1u) != 0; };
-    for (int begin = 0, end; begin < panels; begin = end) {
-      end = begin + 1;
-      while (end < panels && touched(end) == touched(begin)) ++end;
-      const auto take = masked           ? weight_panels<TileBias::mask, M>
-                        : touched(begin) ? weight_panels<TileBias::windows, M>
-                                         : weight_panels<TileBias::none, M>;
-      take(query, tile.head_block.keys, task.sizes.key_width, bias.floor, weights, begin, end);
+    (masked ? weight_panels<true, M> : weight_panels<false, M>)(query, tile.head_block.keys, task.sizes.key_width,
+                                                                floor, weights, panels);
+    for (const WindowStretch& stretch : windows) {
+      float* to = weights + stretch.place;
+      store(to, mul(load(to), exp2(stretch_values(stretch, values, false))));
     }
     if (task.slopes_wanted)
       (masked ? slope_panels<true, M> : slope_panels<false, M>)(output, tile.head_block.values, task.sizes.value_width,
                                                                 delta, weights, slopes, panels);
     return;
   }
-  // The window values lie in `weights`; the plain scores pass through `slopes`.
-  product_panels<M>(query, tile.head_block.keys, task.sizes.key_width, slopes, panels);
+  product_panels<M>(query, tile.head_block.keys, task.sizes.key_width, weights, panels);
+  for (const WindowStretch& stretch : windows) {
+    float* to = weights + stretch.place;
+    store(to, add_masked(load(to), stretch_values(stretch, values, false)));
+  }
   for (int i = 0; i < M; ++i) {
-    for (int panel = 0; panel < panels; ++panel)
-      for (int n = 0; n < 2; ++n) {
-        const int at = i * kBackwardKeys + panel * kPanel + n * kLanes;
-        const Vec window = (bias.touched >> panel & 1u) != 0 ? load(weights + at) : zero();
-        store(weights + at, add(load(slopes + at), window));
-      }
     if (i < rows)
-      general_weights(task, tile, block, row + i, bias.floor[i], weights + i * kBackwardKeys);
+      general_weights(task, tile, block, row + i, floor[i], weights + i * kBackwardKeys);
     else
       for (int j = 0; j < panels * kPanel; ++j) weights[i * kBackwardKeys + j] = 0;
   }

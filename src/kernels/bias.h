@@ -10,58 +10,42 @@ namespace {
 
 inline constexpr float kNegativeInfinity = -__builtin_inff();
 
-inline constexpr std::int32_t kNoKey = 0x7FFFFFFF;
+// The stretches of one tile of rows on one key block.
+struct Stretches {
+  const WindowStretch *first, *last;
 
-// Where a row's window entries go on: entries next .. end, the first of them on `key` (kNoKey behind the last). The key
-// is kept here so that a row without entries in a block costs no look at the entries.
-struct WindowCursor {
-  std::int64_t next, end;
-  std::int64_t key;
+  const WindowStretch* begin() const { return first; }
+  const WindowStretch* end() const { return last; }
+  bool empty() const { return first == last; }
 };
 
-inline WindowCursor window_cursor(const std::int32_t* keys, std::int64_t next, std::int64_t end) {
-  return {next, end, next < end ? keys[next] : kNoKey};
+// Tile `tile` counts from the first one of the box, over its batches.
+inline Stretches stretches_of(const WindowPlan& plan, std::int64_t tile, std::int64_t block) {
+  if (plan.stretches == nullptr || tile >= plan.tiles) return {nullptr, nullptr};
+  const std::int64_t* begin = plan.begin + block * plan.tiles + tile;
+  return {plan.stretches + begin[0], plan.stretches + begin[plan.tiles]};
 }
 
-// Calls visit(position, entry, count) for every stretch of at most kLanes neighbouring entries that fall on
-// neighbouring positions of the block, and moves the cursor behind the block. Entries on keys that were left out are
-// skipped.
-template <class Visit>
-inline __attribute__((always_inline)) void for_window_runs(const std::int32_t* keys, WindowCursor& cursor,
-                                                           const KeyPlan& plan, const KeyBlock& block,
-                                                           const Visit& visit) {
-  const KeyRun* run = plan.runs + block.first_run;
-  while (cursor.key < block.end_key) {
-    while (run->key + run->count <= cursor.key) ++run;
-    if (cursor.key < run->key) {
-      cursor = window_cursor(keys, cursor.next + 1, cursor.end);
-      continue;
-    }
-    const std::int64_t in_row = cursor.end - cursor.next, in_run = run->key + run->count - cursor.key;
-    const std::int64_t limit = in_row < in_run ? in_row : in_run;
-    const int count = consecutive_keys(keys + cursor.next, limit < kLanes ? static_cast<int>(limit) : kLanes);
-    visit(run->position + static_cast<int>(cursor.key - run->key), cursor.next, count);
-    cursor = window_cursor(keys, cursor.next + count, cursor.end);
-  }
+inline std::int64_t plan_tile(const WindowPlan& plan, std::int64_t batch, std::int64_t query) {
+  return (batch - plan.batch) * plan.batch_tiles + (query - plan.query) / kTileRows;
 }
 
-inline std::int64_t first_key(const WindowCursor* cursors, int count) {
-  std::int64_t first = kNoKey;
-  for (int i = 0; i < count; ++i) first = cursors[i].key < first ? cursors[i].key : first;
-  return first;
+// Asks for the values of the tile that comes next, and for the list of the one behind it.
+inline void prefetch_stretches(const WindowPlan& plan, std::int64_t tile, std::int64_t block, const float* values) {
+  for (const WindowStretch& stretch : stretches_of(plan, tile + 1, block)) __builtin_prefetch(values + stretch.entry);
+  const Stretches later = stretches_of(plan, tile + 2, block);
+  for (const WindowStretch* at = later.first; at < later.last; at += 4) __builtin_prefetch(at);
 }
 
-// Asks for the entries that some rows have in the block, while other rows are worked on.
-inline void prefetch_entries(const std::int32_t* keys, const float* values, const WindowCursor* cursors, int count,
-                             const KeyBlock& block) {
-  for (int i = 0; i < count; ++i) {
-    if (cursors[i].key >= block.end_key) continue;
-    for (int line = 0; line < 6; ++line) {  // as many entries as a block of a wide window holds
-      __builtin_prefetch(keys + cursors[i].next + 16 * line);
-      __builtin_prefetch(values + cursors[i].next + 16 * line);
-    }
-  }
+// A stretch's values in units of log2, 0 in the lanes beyond; `without_bias`: finite ones count as 0.
+inline Vec stretch_values(const WindowStretch& stretch, const float* values, bool without_bias) {
+  const Vec value = mul(load_first(values + stretch.entry, stretch.count), broadcast(kLog2E));
+  return without_bias ? where_equal(value, kNegativeInfinity, value, zero()) : value;
 }
+
+// A weight 2^(z + b) may be had as 2^z * 2^b where |b| stays within this: neither factor overflows, and what one of
+// them loses below 2^-126 is lost from a sum of at least 1/2.
+inline constexpr float kLargestFactor = 64.0f;
 
 // Adds the float mask times log2(e); -inf wins even over a NaN score, so that a blocked key never leaks.
 inline void add_mask(const float* mask, const KeyPlan& plan, const KeyBlock& block, float* scores) {
@@ -78,18 +62,17 @@ inline void add_mask(const float* mask, const KeyPlan& plan, const KeyBlock& blo
   }
 }
 
-// Writes the float mask times log2(e) plus `shift` to a row's positions and raises `highest` to the largest without
-// it. Whole vectors: up to kLanes - 1 floats behind the last position are touched.
-inline void lay_mask(const float* mask, float shift, const KeyPlan& plan, const KeyBlock& block, float* to,
-                     Vec& highest) {
-  const Vec unit = broadcast(kLog2E), shifts = broadcast(shift);
+// Writes the float mask times log2(e) to a row's positions and raises `highest` to the largest. Whole vectors: up to
+// kLanes - 1 floats behind the last position are touched.
+inline void lay_mask(const float* mask, const KeyPlan& plan, const KeyBlock& block, float* to, Vec& highest) {
+  const Vec unit = broadcast(kLog2E);
   for (int r = 0; r < block.run_count; ++r) {
     const KeyRun& run = plan.runs[block.first_run + r];
     for (int i = 0; i < run.count; i += kLanes) {
       const int left = run.count - i;
       const Vec value = mul(left >= kLanes ? load(mask + run.key + i) : load_first(mask + run.key + i, left), unit);
       highest = max(highest, value);
-      store(to + run.position + i, add(value, shifts));
+      store(to + run.position + i, value);
     }
   }
 }

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <vector>
 
 #include "kernels/attention.h"
 #include "kernels/dispatch.h"
 #include "kernels/key_plan.h"
 #include "kernels/slots.h"
+#include "kernels/window_plan.h"
 
 namespace camber::kernels {
 namespace {
@@ -25,15 +27,22 @@ std::int64_t forward_rows(const AttentionProblem& p, int tile_rows) {
   return ceil_divide(ceil_divide(p.queries, pieces), tile_rows) * tile_rows;
 }
 
-// Window entries of the largest task.
-std::int64_t largest_task_entries(const AttentionProblem& p, std::int64_t task_rows) {
-  std::int64_t largest = 0;
+// Boxes of rows whose window plans stay small: one, or parts of a batch where there are very many entries.
+std::vector<RowBox> cut_rows(const AttentionProblem& p, std::int64_t task_rows) {
+  constexpr std::int64_t kPlannedEntries = 1 << 19;
+  const std::int64_t* offsets = p.windows.row_offsets;
+  if (offsets == nullptr || offsets[p.batches * p.queries] - offsets[0] <= kPlannedEntries)
+    return {{0, p.batches, 0, p.queries}};
+  std::vector<RowBox> boxes;
   for (std::int64_t batch = 0; batch < p.batches; ++batch)
-    for (std::int64_t row = 0; row < p.queries; row += task_rows) {
-      const std::int64_t* offsets = p.windows.row_offsets + batch * p.queries;
-      largest = std::max(largest, offsets[std::min(row + task_rows, p.queries)] - offsets[row]);
+    for (std::int64_t query = 0, end; query < p.queries; query = end) {
+      const std::int64_t* of_row = offsets + batch * p.queries;
+      end = std::min(query + task_rows, p.queries);
+      while (end < p.queries && of_row[std::min(end + task_rows, p.queries)] - of_row[query] <= kPlannedEntries)
+        end = std::min(end + task_rows, p.queries);
+      boxes.push_back({batch, 1, query, end - query});
     }
-  return largest;
+  return boxes;
 }
 
 }  // namespace
@@ -57,13 +66,19 @@ void forward(const AttentionProblem& problem, const ForwardResult& result, Isa i
   if (problem.windows.row_offsets != nullptr &&
       (wanted.segment_mass != nullptr || wanted.change != nullptr || wanted.divergence != nullptr)) {
     constexpr std::int64_t kSideEntries = 1 << 19;
-    while ((job.side_entries = largest_task_entries(problem, job.task_rows)) > kSideEntries &&
+    while ((job.side_entries = most_entries(problem, job.task_rows)) > kSideEntries &&
            job.task_rows > kernels.tile_rows)
       job.task_rows = ceil_divide(job.task_rows / 2, kernels.tile_rows) * kernels.tile_rows;
   }
-  job.head_tasks = ceil_divide(problem.queries, job.task_rows);
-  run_tasks(problem.parallel, problem.batches * problem.heads * job.head_tasks, kernels.forward_scratch(job),
-            [&](std::int64_t task, std::byte* scratch) { kernels.forward_task(job, task, scratch); });
+  WindowPlans windows;
+  for (const RowBox& rows : cut_rows(problem, job.task_rows)) {
+    windows.build(problem, plans, rows, kernels.tile_rows, kernels.lanes, kForwardKeys);
+    job.windows = windows.plan();
+    job.rows = rows;
+    job.head_tasks = ceil_divide(rows.queries, job.task_rows);
+    run_tasks(problem.parallel, rows.batches * problem.heads * job.head_tasks, kernels.forward_scratch(job),
+              [&](std::int64_t task, std::byte* scratch) { kernels.forward_task(job, task, scratch); });
+  }
 }
 
 }  // namespace camber::kernels

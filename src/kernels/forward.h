@@ -46,14 +46,6 @@ inline void start_rows(ForwardTask<Numbers>& task) {
   zero_out(s.outputs, std::int64_t{rows} * task.value_stride);
   zero_out(s.sums, std::int64_t{rows} * kLanes);
   for (int i = 0; i < rows; ++i) s.reference[i] = i < task.rows ? kNegativeInfinity : 0.0f;
-  if (task.window_value != nullptr) {
-    for (int i = 0; i < rows; ++i) {
-      const std::int64_t* at = task.entry_offsets() + (i < task.rows ? i : task.rows);
-      s.cursors[i] = window_cursor(task.problem.windows.key_index, at[0], i < task.rows ? at[1] : at[0]);
-    }
-    for (int i = 0; i < rows; i += kTileRows) s.next_keys[i / kTileRows] = first_key(s.cursors + i, kTileRows);
-    s.next_keys[rows / kTileRows] = kNoKey;
-  }
   if (!task.job.statistics) return;
   zero_out(s.moments, std::int64_t{rows} * kLanes);
   zero_out(s.squares, std::int64_t{rows} * kLanes);
@@ -144,25 +136,23 @@ inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int 
   ForwardScratch<Numbers>& s = task.scratch;
   const int width = round_up(block.length, kPanel);
   BlockBias bias;
-  lay_bias<Numbers, M>(task, block, row, bias);
+  find_bias<Numbers, M>(task, block, row, bias);
   if (direct<Numbers, M>(task, block, row, bias)) {
+    if constexpr (kStatistics) count_removed<Numbers, M>(task, block, bias);
     if (bias.masked)
-      direct_weights<Numbers, TileBias::mask, kStatistics, M>(task, block, row, bias);
-    else if (bias.biased)
-      direct_weights<Numbers, TileBias::windows, kStatistics, M>(task, block, row, bias);
+      direct_weights<Numbers, true, kStatistics, M>(task, block, row, bias);
     else
-      direct_weights<Numbers, TileBias::none, kStatistics, M>(task, block, row, bias);
+      direct_weights<Numbers, false, kStatistics, M>(task, block, row, bias);
+    scale_by_bias<Numbers, kStatistics, M>(task, block, row, bias);
     if constexpr (kStatistics) count_keys(task, block, row, M, bias);
   } else {
     general_scores<Numbers, M>(task, block, row, bias);
-    for (int i = 0; i < M; ++i)
-      general_weights_row<Numbers, kStatistics>(task, width, row + i, s.strip + i * kForwardKeys);
+    for (int i = 0; i < M; ++i) general_weights_row<Numbers, kStatistics>(task, width, i, row + i);
   }
-  const auto collected = [&](int i) {
-    return block.span_count > 1 || (bias.windowed && bias.first_entry[i] < s.cursors[row + i].next);
-  };
-  for (int i = 0; i < M; ++i)
-    add_weights<Numbers, kStatistics>(task, s.strip + i * kForwardKeys, width, row + i, !collected(i));
+  unsigned collected = block.span_count > 1 ? ~0u : 0u;  // rows with window entries, or segments to tell apart
+  if constexpr (kStatistics)
+    for (const WindowStretch& stretch : bias.windows) collected |= 1u << stretch.place / kForwardKeys;
+  for (int i = 0; i < M; ++i) add_weights<Numbers, kStatistics>(task, width, i, row + i, (collected >> i & 1u) == 0);
   if (!task.without_bias) {
     const auto* weights = weights_for_values(task, block, row, M);
     const int steps = (block.length + Numbers::kPerWord - 1) / Numbers::kPerWord;
@@ -170,10 +160,9 @@ inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int 
         weights, s.values, steps, s.outputs + row * task.value_stride, task.value_stride);
   }
   if constexpr (kStatistics) {
+    take_windows(task, bias.windows);
     for (int i = 0; i < M && row + i < task.rows; ++i)
-      if (collected(i))
-        collect_windows(task, block, row + i, bias.windowed ? bias.first_entry[i] : s.cursors[row + i].next,
-                        s.strip + i * kForwardKeys);
+      if ((collected >> i & 1u) != 0) add_outside(task, block, row + i, s.strip + i * kForwardKeys);
   }
 }
 
@@ -253,9 +242,9 @@ inline void run_forward(ForwardTask<Numbers>& task) {
 template <class Numbers, class T>
 inline void forward_task_of(const ForwardJob& job, std::int64_t index, std::byte* memory) {
   const AttentionProblem& p = job.problem;
-  const std::int64_t head_index = index / job.head_tasks, first = index % job.head_tasks * job.task_rows;
-  const std::int64_t batch = head_index / p.heads, head = head_index % p.heads;
-  const std::int64_t left = p.queries - first;
+  const std::int64_t head_index = index / job.head_tasks, row = index % job.head_tasks * job.task_rows;
+  const std::int64_t batch = job.rows.batch + head_index / p.heads, head = head_index % p.heads;
+  const std::int64_t first = job.rows.query + row, left = job.rows.queries - row;
   Arena arena{memory};
   ForwardTask<Numbers> task{.job = job,
                             .problem = p,
@@ -264,6 +253,7 @@ inline void forward_task_of(const ForwardJob& job, std::int64_t index, std::byte
                             .batch = batch,
                             .head = head,
                             .first_query = first,
+                            .first_tile = plan_tile(job.windows, batch, first),
                             .rows = static_cast<int>(left < job.task_rows ? left : job.task_rows),
                             .words = (static_cast<int>(p.key_width) + Numbers::kPerWord - 1) / Numbers::kPerWord,
                             .value_stride = round_up(static_cast<int>(p.value_width), kLanes),

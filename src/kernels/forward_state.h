@@ -12,13 +12,11 @@ template <class Numbers>
 struct ForwardScratch {
   using Word = typename Numbers::Word;
   // The task's rows, padded to whole tiles:
-  Word* query_tiles;        // [tiles][words][kTileRows]
-  float* outputs;           // [rows][value_stride], sum of weight * v
-  float* reference;         // [rows], an integer; weights are 2^(z - reference)
-  float* sums;              // [rows][kLanes], sum of weights by lane
-  float* norms;             // [rows], |q| in units of log2
-  WindowCursor* cursors;    // [rows]
-  std::int64_t* next_keys;  // [tiles], the first key of a tile's cursors
+  Word* query_tiles;  // [tiles][words][kTileRows]
+  float* outputs;     // [rows][value_stride], sum of weight * v
+  float* reference;   // [rows], an integer; weights are 2^(z - reference)
+  float* sums;        // [rows][kLanes], sum of weights by lane
+  float* norms;       // [rows], |q| in units of log2
   // The current key block:
   Word* keys;             // transposed panels
   Word* values;           // row panels
@@ -33,6 +31,7 @@ struct ForwardScratch {
   std::uint32_t* words;  // [kForwardKeys]
   Word* packed_weights;  // [kTileRows][kForwardKeys / kPerWord] where weights are rounded for the product
   // Statistics:
+  float* scores;            // [kTileRows][kForwardKeys], those of the strip's weights
   float* moments;           // [rows][kLanes], sum of weight * z
   float* squares;           // [rows][kLanes], sum of weight^2
   float* largest;           // [rows][kLanes], largest weight
@@ -69,8 +68,6 @@ inline ForwardScratch<Numbers> lay_out(Arena& arena, const ForwardJob& job) {
   s.reference = arena.take<float>(rows);
   s.sums = arena.take<float>(std::int64_t{rows} * kLanes);
   s.norms = arena.take<float>(rows);
-  s.cursors = arena.take<WindowCursor>(rows);
-  s.next_keys = arena.take<std::int64_t>(tiles + 1);
   s.keys = arena.take<Word>(std::int64_t{kForwardKeys} * words);
   s.values = arena.take<Word>(std::int64_t{kForwardKeys} * value_stride);
   s.key_rows = arena.take<const void*>(2 * kForwardKeys);
@@ -83,6 +80,7 @@ inline ForwardScratch<Numbers> lay_out(Arena& arena, const ForwardJob& job) {
   s.words = arena.take<std::uint32_t>(kForwardKeys + 64);
   s.packed_weights = arena.take<Word>(Numbers::kPerWord > 1 ? kTileRows * kForwardKeys / Numbers::kPerWord : 0);
   const std::int64_t counted = job.statistics ? rows : 0;
+  s.scores = arena.take<float>(job.statistics ? kTileRows * kForwardKeys + kLanes : 0);
   s.moments = arena.take<float>(counted * kLanes);
   s.squares = arena.take<float>(counted * kLanes);
   s.largest = arena.take<float>(counted * kLanes);
@@ -104,11 +102,12 @@ struct ForwardTask {
   const KeyPlan& plan;
   ForwardScratch<Numbers> scratch;
   std::int64_t batch, head, first_query;
-  int rows;          // queries of this task
-  int words;         // of a row of q or k
-  int value_stride;  // Dv, padded to kLanes
-  float tile_scale;  // applied to a tile of scores; 1 where it is folded into q
-  float key_norm;    // largest |k| of the current block
+  std::int64_t first_tile;  // in the window plan
+  int rows;                 // queries of this task
+  int words;                // of a row of q or k
+  int value_stride;         // Dv, padded to kLanes
+  float tile_scale;         // applied to a tile of scores; 1 where it is folded into q
+  float key_norm;           // largest |k| of the current block
   HeadMasks masks;
   const float* window_value;  // of this head, or null
   bool without_bias;          // finite window and segment values count as 0

@@ -5,7 +5,8 @@
 //
 // Two ways to the weights:
 //   direct   the weights 2^(z - reference) are taken from the score tile while it is still in registers. It needs an
-//            upper bound of z: |q| |k| + bias <= reference + kHeadroom, and no blocked mask.
+//            upper bound of z: |q| |k| + bias <= reference + kHeadroom, and no blocked mask. Windows, and segments
+//            that differ within the block, come afterwards as factors.
 //   general  the scores go to the strip, masks are applied, the row's reference rises to its largest score.
 // A row's first block is always general. The choice is made for a tile of rows that begins at a multiple of kTileRows,
 // so that it does not depend on how rows are dealt to tasks.
@@ -15,9 +16,9 @@ namespace {
 inline constexpr float kHeadroom = 50.0f;               // weights stay below 2^50, their squares summed below 2^127
 inline constexpr float kLargestReference = 2097152.0f;  // 2^21, where to_weights' integer arithmetic is exact
 
-// The float mask of a tile's rows, with the segment's value, to all panels of the strip. Returns the mask's largest.
+// The float mask of a tile's rows to all panels of the strip. Returns its largest value.
 template <class Numbers, int M>
-inline float lay_tile_mask(ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
+inline float lay_tile_mask(ForwardTask<Numbers>& task, const KeyBlock& block, int row) {
   const std::int64_t stride = task.masks.mask_row;
   const float* mask = task.masks.mask + (task.first_query + row) * stride;
   const int left = task.rows - row - kTileRows;
@@ -26,98 +27,80 @@ inline float lay_tile_mask(ForwardTask<Numbers>& task, const KeyBlock& block, in
   for (int i = 0; i < M; ++i) {
     float* to = task.scratch.strip + i * kForwardKeys;
     if (row + i < task.rows)
-      lay_mask(mask + i * stride, bias.shift[i], task.plan, block, to, highest);
+      lay_mask(mask + i * stride, task.plan, block, to, highest);
     else
       for (int j = 0; j < block.length; j += kLanes) store(to + j, zero());
   }
-  bias.touched = ~0u;
   return max_of(highest);
 }
 
-// Whether the segments of a block have one value in each row of a tile. Segments of value 0 (a router before its first
-// step) then go the way that no segments go, and give the same bits.
+// The largest segment value of each row on the block. Segments of value 0 (a router before its first step) go the way
+// that no segments go, and give the same bits.
 template <class Numbers, int M>
-inline bool segments_agree(const ForwardTask<Numbers>& task, const KeyBlock& block, int row) {
-  if (block.span_count <= 1 || task.problem.segments.value == nullptr) return true;
+inline void find_shifts(const ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
+  bias.one_value = true;
+  bias.removed_segment = false;
+  for (int i = 0; i < M; ++i) bias.shift[i] = 0;
+  if (block.span_count == 0 || task.problem.segments.value == nullptr) return;
   for (int i = 0; i < M && row + i < task.rows; ++i) {
     const float* values = task.segments_of(row + i);
-    const float first = values[task.plan.spans[block.first_span].segment];
-    for (int k = 1; k < block.span_count; ++k)
-      if (values[task.plan.spans[block.first_span + k].segment] != first) return false;
+    const auto value_of = [&](int span) {
+      return in_log2(values[task.plan.spans[block.first_span + span].segment], task.without_bias);
+    };
+    const float first = value_of(0);
+    float largest = first;
+    bool removed = first == kNegativeInfinity, several = false;
+    for (int k = 1; k < block.span_count; ++k) {
+      const float value = value_of(k);
+      several = several || value != first;
+      removed = removed || value == kNegativeInfinity;
+      largest = value > largest ? value : largest;
+    }
+    bias.shift[i] = largest;
+    bias.one_value = bias.one_value && !several;
+    bias.removed_segment = bias.removed_segment || (several && removed);
   }
-  return true;
 }
 
-// 1. The bias of the tile: the segment's value in rows_bias, and where a panel has window entries or a mask, all of it
-// in its part of the strip. Returns without either where there is none.
+// 1. What the tile's bias is: the mask goes to the strip, of windows and segments the bounds are found.
 template <class Numbers, int M>
-inline void lay_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
-  ForwardScratch<Numbers>& s = task.scratch;
-  const int tile = row / kTileRows;
-  bias.one_value = segments_agree<Numbers, M>(task, block, row);
-  const bool segment_values_here = bias.one_value && block.span_count > 0 && task.problem.segments.value != nullptr;
+inline void find_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
+  const std::int64_t tile = task.first_tile + row / kTileRows;
+  const WindowPlan& plan = task.job.windows;
+  bias.windows = stretches_of(plan, tile, &block - task.plan.blocks);
+  prefetch_stretches(plan, tile, &block - task.plan.blocks, task.window_value);
+  find_shifts<Numbers, M>(task, block, row, bias);
   bias.masked = task.masks.mask != nullptr && task.masks.blocked == nullptr && block.length % kPanel == 0;
-  bias.windowed = task.window_value != nullptr && s.next_keys[tile] < block.end_key;
-  bias.biased = bias.windowed || segment_values_here || bias.masked;
-  bias.touched = 0;
-  bias.highest = 0;
-  for (int i = 0; i < M; ++i) bias.shift[i] = 0;
-  if (task.window_value != nullptr && s.next_keys[tile + 1] < block.end_key)
-    prefetch_entries(task.problem.windows.key_index, task.window_value, s.cursors + row + kTileRows, kTileRows, block);
-  if (!bias.biased) return;
-  if (segment_values_here) {
-    const int segment = task.plan.spans[block.first_span].segment;
-    for (int i = 0; i < M && row + i < task.rows; ++i)
-      bias.shift[i] = in_log2(task.segments_of(row + i)[segment], task.without_bias);
-  }
-  const auto fill = [&](float* to, int stride) {
-    for (int i = 0; i < M; ++i)
-      for (int n = 0; n < 2; ++n) store(to + i * stride + n * kLanes, broadcast(bias.shift[i]));
-  };
-  fill(bias.rows, kPanel);
-  if (bias.masked) bias.highest = lay_tile_mask<Numbers, M>(task, block, row, bias);
-  for (int i = 0; i < M; ++i) bias.removed[i] = 0;
-  const auto count_removed = [&] {
-    if (!bias.masked || !task.job.statistics) return;
-    for (int i = 0; i < M; ++i) {
-      bias.removed[i] = 0;
-      for (int j = 0; j < block.length; j += kLanes)
-        bias.removed[i] += count_equal(load(s.strip + i * kForwardKeys + j), kNegativeInfinity);
-    }
-  };
-  if (!bias.windowed) return count_removed();
-  const auto touch = [&](int panel) {
-    if ((bias.touched >> panel & 1u) != 0) return;
-    bias.touched |= 1u << panel;
-    fill(s.strip + panel * kPanel, kForwardKeys);
-  };
+  const float highest_mask = bias.masked ? lay_tile_mask<Numbers, M>(task, block, row) : 0.0f;
   Vec highest = zero();
+  for (const WindowStretch& stretch : bias.windows)
+    highest = max(highest, stretch_values(stretch, task.window_value, task.without_bias));
+  bias.highest_window = max_of(highest);
+  bias.highest = highest_mask + bias.highest_window;
+}
+
+// The keys that windows and the mask remove, each counted once.
+template <class Numbers, int M>
+inline void count_removed(const ForwardTask<Numbers>& task, const KeyBlock& block, BlockBias& bias) {
+  const float* strip = task.scratch.strip;
   for (int i = 0; i < M; ++i) {
-    bias.first_entry[i] = s.cursors[row + i].next;
-    for_window_runs(task.problem.windows.key_index, s.cursors[row + i], task.plan, block,
-                    [&](int position, std::int64_t entry, int count) {
-                      touch(position / kPanel);
-                      touch((position + count - 1) / kPanel);
-                      Vec value = mul(load_first(task.window_value + entry, count), broadcast(kLog2E));
-                      if (task.without_bias) value = where_equal(value, kNegativeInfinity, value, zero());
-                      // Lanes beyond count add 0, to this row or to the head of the next one.
-                      float* to = s.strip + i * kForwardKeys + position;
-                      store(to, add(load(to), value));
-                      highest = max(highest, value);
-                      if (task.job.statistics) bias.removed[i] += count_equal(value, kNegativeInfinity);
-                    });
+    bias.removed[i] = 0;
+    for (int j = 0; bias.masked && j < block.length; j += kLanes)
+      bias.removed[i] += count_equal(load(strip + i * kForwardKeys + j), kNegativeInfinity);
   }
-  bias.highest += max_of(highest);
-  count_removed();
-  s.next_keys[tile] = first_key(s.cursors + row, M);
+  for (const WindowStretch& stretch : bias.windows) {
+    const Vec value = stretch_values(stretch, task.window_value, true);
+    const int twice = bias.masked ? count_equal(max(value, load(strip + stretch.place)), kNegativeInfinity) : 0;
+    bias.removed[stretch.place / kForwardKeys] += count_equal(value, kNegativeInfinity) - twice;
+  }
 }
 
 // 2. Whether the weights may be taken directly.
 template <class Numbers, int M>
 inline bool direct(const ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
   if ((task.masks.mask != nullptr && !bias.masked) || task.masks.blocked != nullptr) return false;
-  if (!bias.one_value || block.length % kPanel != 0) return false;
-  bool every = true;
+  if (bias.removed_segment || block.length % kPanel != 0) return false;
+  bool every = bias.highest_window <= kLargestFactor;
   for (int i = 0; i < M; ++i) {
     const float reference = task.scratch.reference[row + i], norm = task.scratch.norms[row + i];
     const float bound = norm * task.key_norm + bias.highest + bias.shift[i];
@@ -130,96 +113,118 @@ inline bool direct(const ForwardTask<Numbers>& task, const KeyBlock& block, int 
   return every;
 }
 
-// The bias of one panel: its part of the strip, or that of all rows.
-struct PanelBias {
-  const float* at;
-  int stride;
-};
-
-inline PanelBias bias_of_panel(const BlockBias& bias, const float* strip, int panel) {
-  if ((bias.touched >> panel & 1u) != 0) return {strip + panel * kPanel, kForwardKeys};
-  return {bias.rows, kPanel};
+// The mask added to scores; its -inf wins even over a NaN score, so that a blocked key never leaks.
+inline __attribute__((always_inline)) Vec add_masked(Vec score, Vec mask) {
+  return where_equal(mask, kNegativeInfinity, mask, add(score, mask));
 }
 
-// The bias added to scores; a mask's -inf wins even over a NaN score, so that a blocked key never leaks.
-template <bool kMasked>
-inline __attribute__((always_inline)) Vec add_bias(Vec score, Vec bias) {
-  if constexpr (!kMasked) return add(score, bias);
-  return where_equal(bias, kNegativeInfinity, bias, add(score, bias));
+// Row i of a tile of sums starts at the segment's value, where that needs no scaling.
+template <class Numbers, int M>
+inline __attribute__((always_inline)) void start_scores(Sums<M, 2>& sums, const float* shift) {
+  if constexpr (Numbers::kPerWord > 1)
+    clear(sums);
+  else
+    start_at(sums, shift);
 }
 
-enum class TileBias { none, windows, mask };
+template <class Numbers>
+inline __attribute__((always_inline)) Vec finished_score(Vec sum, float scale, float shift) {
+  if constexpr (Numbers::kPerWord > 1) return fma(sum, broadcast(scale), broadcast(shift));
+  return sum;
+}
 
 // 3a. Direct: score sums to weights, in the strip. Row by row: more at a time would not fit the registers.
-template <class Numbers, TileBias kBias, bool kStatistics, int M>
-inline __attribute__((always_inline)) void store_weights(const Sums<M, 2>& sums, const ForwardTask<Numbers>& task,
-                                                         int row, const BlockBias& bias, PanelBias panel_bias,
-                                                         float* strip) {
+template <class Numbers, bool kMasked, bool kStatistics, int M>
+inline __attribute__((always_inline)) void store_weights(const Sums<M, 2>& sums, float scale, const BlockBias& bias,
+                                                         float* strip, float* scores) {
 #pragma GCC unroll 16
   for (int i = 0; i < M; ++i) {
-    Vec weight[2], score[2];
+    Vec weight[2];
     const Vec floor = broadcast(bias.floor[i]), rounding = broadcast(bias.rounding[i]),
               shifts[2] = {rounding, rounding};
 #pragma GCC unroll 2
     for (int n = 0; n < 2; ++n) {
-      Vec z = sums.at[i][n];
-      if constexpr (Numbers::kPerWord > 1) z = mul(z, broadcast(task.tile_scale));
-      if constexpr (kBias != TileBias::none)
-        z = add_bias<kBias == TileBias::mask>(z, load(panel_bias.at + i * panel_bias.stride + n * kLanes));
-      weight[n] = score[n] = max(floor, z);
+      Vec z = finished_score<Numbers>(sums.at[i][n], scale, bias.shift[i]);
+      if constexpr (kMasked) z = add_masked(z, load(strip + i * kForwardKeys + n * kLanes));
+      weight[n] = max(floor, z);
+      if constexpr (kStatistics) store(scores + i * kForwardKeys + n * kLanes, weight[n]);
     }
     to_weights(weight, shifts);
 #pragma GCC unroll 2
     for (int n = 0; n < 2; ++n) store(strip + i * kForwardKeys + n * kLanes, weight[n]);
-    if constexpr (kStatistics) {
-      float* moment = task.scratch.moments + (row + i) * kLanes;
-      store(moment, fma(weight[1], score[1], fma(weight[0], score[0], load(moment))));
-    }
   }
 }
 
 // Not inlined: in a large function the compiler would keep the sums in memory.
-template <class Numbers, TileBias kBias, bool kStatistics, int M>
+template <class Numbers, bool kMasked, bool kStatistics, int M>
 __attribute__((noinline)) void direct_weights(const ForwardTask<Numbers>& task, const KeyBlock& block, int row,
                                               const BlockBias& bias) {
   const auto* query = task.scratch.query_tiles + row * task.words;
   const auto* keys = task.scratch.keys;
-  float* strip = task.scratch.strip;
-  for (int panel = 0; panel < block.length / kPanel; ++panel, keys += task.words * kPanel) {
+  float *strip = task.scratch.strip, *scores = task.scratch.scores;
+  const int panels = block.length / kPanel;
+  for (int panel = 0; panel < panels; ++panel, keys += task.words * kPanel, strip += kPanel, scores += kPanel) {
     Sums<M, 2> sums;
-    clear(sums);
+    start_scores<Numbers>(sums, bias.shift);
     multiply<Numbers, 1, kTileRows>(sums, query, keys, task.words);
-    store_weights<Numbers, kBias, kStatistics>(sums, task, row, bias, bias_of_panel(bias, strip, panel),
-                                               strip + panel * kPanel);
+    store_weights<Numbers, kMasked, kStatistics>(sums, task.tile_scale, bias, strip, scores);
   }
 }
 
-// 3b. General: scores to the strip.
-template <class Numbers, int M>
-inline __attribute__((always_inline)) void store_scores(const Sums<M, 2>& sums, float scale, const BlockBias& bias,
-                                                        PanelBias panel_bias, float* strip) {
-#pragma GCC unroll 16
-  for (int i = 0; i < M; ++i)
-#pragma GCC unroll 2
-    for (int n = 0; n < 2; ++n) {
-      Vec z = sums.at[i][n];
-      if constexpr (Numbers::kPerWord > 1) z = mul(z, broadcast(scale));
-      if (bias.biased) z = add_bias<true>(z, load(panel_bias.at + i * panel_bias.stride + n * kLanes));
-      store(strip + i * kForwardKeys + n * kLanes, z);
-    }
+// 3b. Direct: what differs from the tile's bias, as factors on the weights: 2^(z + b) = 2^z * 2^b. Few keys have a
+// window, so that this costs less than a bias on all scores.
+template <class Numbers, bool kStatistics>
+inline __attribute__((always_inline)) void scale_weights(const ForwardTask<Numbers>& task, const BlockBias& bias,
+                                                         int place, Vec exponent, int count) {
+  float* weights = task.scratch.strip + place;
+  store_first(weights, mul(load(weights), exp2(exponent)), count);
+  if constexpr (kStatistics) {
+    float* scores = task.scratch.scores + place;
+    const Vec removed = broadcast(bias.floor[place / kForwardKeys]);
+    store_first(scores, where_equal(exponent, kNegativeInfinity, removed, add(load(scores), exponent)), count);
+  }
 }
 
+template <class Numbers, bool kStatistics, int M>
+inline void scale_by_bias(const ForwardTask<Numbers>& task, const KeyBlock& block, int row, const BlockBias& bias) {
+  // Lanes beyond a stretch are 0: they scale by 1, in this row or at the head of the next one.
+  for (const WindowStretch& stretch : bias.windows)
+    scale_weights<Numbers, kStatistics>(task, bias, stretch.place,
+                                        stretch_values(stretch, task.window_value, task.without_bias), kLanes);
+  if (bias.one_value) return;
+  for (int i = 0; i < M && row + i < task.rows; ++i) {
+    const float* values = task.segments_of(row + i);
+    for (int k = 0; k < block.span_count; ++k) {
+      const SegmentSpan& span = task.plan.spans[block.first_span + k];
+      const float value = in_log2(values[span.segment], task.without_bias);
+      for (int j = 0; value != bias.shift[i] && j < span.count; j += kLanes)
+        scale_weights<Numbers, kStatistics>(task, bias, i * kForwardKeys + span.position + j,
+                                            broadcast(value - bias.shift[i]), span.count - j);
+    }
+  }
+}
+
+// 3c. General: scores to the strip.
 template <class Numbers, int M>
-inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, int row, const BlockBias& bias) {
+inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
   const auto* query = task.scratch.query_tiles + row * task.words;
   const auto* keys = task.scratch.keys;
   const int panels = round_up(block.length, kPanel) / kPanel;
+  for (int i = 0; i < M && !bias.one_value; ++i) bias.shift[i] = 0;
   for (int panel = 0; panel < panels; ++panel, keys += task.words * kPanel) {
     Sums<M, 2> sums;
-    clear(sums);
+    start_scores<Numbers>(sums, bias.shift);
     multiply<Numbers, 1, kTileRows>(sums, query, keys, task.words);
-    store_scores<Numbers>(sums, task.tile_scale, bias, bias_of_panel(bias, task.scratch.strip, panel),
-                          task.scratch.strip + panel * kPanel);
+    for (int i = 0; i < M; ++i)
+      for (int n = 0; n < 2; ++n) {
+        float* to = task.scratch.strip + i * kForwardKeys + panel * kPanel + n * kLanes;
+        const Vec z = finished_score<Numbers>(sums.at[i][n], task.tile_scale, bias.shift[i]);
+        store(to, bias.masked ? add_masked(z, load(to)) : z);
+      }
+  }
+  for (const WindowStretch& stretch : bias.windows) {
+    float* to = task.scratch.strip + stretch.place;
+    store(to, add_masked(load(to), stretch_values(stretch, task.window_value, task.without_bias)));
   }
   for (int i = 0; i < M && row + i < task.rows; ++i) {
     float* scores = task.scratch.strip + i * kForwardKeys;
@@ -236,7 +241,8 @@ inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, in
 
 // 4. General: the row's reference rises to its largest score, what was summed so far shrinks by a power of two.
 template <class Numbers, bool kStatistics>
-inline void general_weights_row(ForwardTask<Numbers>& task, int width, int row, float* scores) {
+inline void general_weights_row(ForwardTask<Numbers>& task, int width, int tile_row, int row) {
+  float* scores = task.scratch.strip + tile_row * kForwardKeys;
   Vec a = load(scores), b = load(scores + kLanes);
   for (int j = kPanel; j < width; j += kPanel) {
     a = max(a, load(scores + j));
@@ -263,14 +269,12 @@ inline void general_weights_row(ForwardTask<Numbers>& task, int width, int row, 
     const Vec shifts[2] = {shift, shift};
     for (int n = 0; n < 2; ++n) weight[n] = max(floor, sub(load(scores + j + n * kLanes), safe));
     to_weights(weight, shifts);
-    if constexpr (kStatistics) {
-      float* moment = s.moments + row * kLanes;
+    if constexpr (kStatistics)
       for (int n = 0; n < 2; ++n) {
         const Vec z = load(scores + j + n * kLanes);
-        store(moment, fma(weight[n], max(add(floor, safe), z), load(moment)));
+        store(s.scores + tile_row * kForwardKeys + j + n * kLanes, max(add(floor, safe), z));
         s.keys_left[row] += kLanes - count_equal(z, kNegativeInfinity);
       }
-    }
     for (int n = 0; n < 2; ++n) store(scores + j + n * kLanes, weight[n]);
   }
 }

@@ -21,6 +21,15 @@ inline __attribute__((always_inline)) void clear(Sums<M, N>& sums) {
     for (int n = 0; n < N; ++n) sums.at[i][n] = zero();
 }
 
+// Row i starts at value[i].
+template <int M, int N>
+inline __attribute__((always_inline)) void start_at(Sums<M, N>& sums, const float* value) {
+#pragma GCC unroll 16
+  for (int i = 0; i < M; ++i)
+#pragma GCC unroll 2
+    for (int n = 0; n < N; ++n) sums.at[i][n] = broadcast(value[i]);
+}
+
 template <int M, int N>
 inline __attribute__((always_inline)) void read_rows(Sums<M, N>& sums, const float* c, int row_stride) {
 #pragma GCC unroll 16

@@ -10,18 +10,16 @@ namespace {
 
 // The bias of a tile of rows on one block, in units of log2.
 struct BlockBias {
-  bool biased;                     // any bias at all; else only shift (all 0), highest and touched (0) are set
-  bool windowed;                   // some row has window entries; else first_entry is not set
-  bool masked;                     // the strip holds the float mask too, in all panels
-  unsigned touched;                // panels whose part of the strip holds segment value + window values
-  bool one_value;                  // the block's segments have one value in every row, 0 without segments
-  float shift[kTileRows];          // that value, else 0
-  float rows[kTileRows * kPanel];  // the same, a panel wide
-  float highest;                   // at least every window value, at least 0
-  float floor[kTileRows];          // what to_weights needs of the reference
+  Stretches windows;       // window entries
+  bool masked;             // the strip holds the float mask, in all panels
+  bool one_value;          // the block's segments have one value in every row, 0 without segments
+  bool removed_segment;    // they have several, and one of them is -inf
+  float shift[kTileRows];  // the segments' largest value
+  float highest;           // at least every mask value plus every window value, at least 0
+  float highest_window;    // at least every window value, at least 0
+  float floor[kTileRows];  // what to_weights needs of the reference
   float rounding[kTileRows];
-  std::int64_t first_entry[kTileRows];  // the block's window entries: from here to the row's cursor
-  int removed[kTileRows];               // keys that windows or the mask remove (counted for statistics only)
+  int removed[kTileRows];  // keys that windows or the mask remove (counted for statistics only)
 };
 
 // The sums so far of a row whose reference rose: they shrink by a power of two.
@@ -38,11 +36,11 @@ inline void rescale_statistics(ForwardTask<Numbers>& task, int row, Vec factor) 
   for (std::int64_t k = 0; k < segments; ++k) s.segment_sums[row * segments + k] *= by;
   if (task.job.side_entries == 0 || row >= task.rows) return;
   const std::int64_t* offsets = task.entry_offsets();
-  for (std::int64_t e = offsets[row]; e < s.cursors[row].next; ++e) s.window_weights[e - offsets[0]] *= by;
+  for (std::int64_t e = offsets[row]; e < offsets[row + 1]; ++e) s.window_weights[e - offsets[0]] *= by;
 }
 
-// The sum of `width` weights, a multiple of kPanel, each seen by look(weights, which of the four sums) on the way. Four
-// sums, because one addition waits for the last.
+// Four sums of `width` weights, a multiple of kPanel, because one addition waits for the last. look(position, weight,
+// which sum) sees each vector on the way.
 template <class Look>
 inline __attribute__((always_inline)) Vec sum_of_weights(const float* weights, int width, const Look& look) {
   Vec sums[4] = {zero(), zero(), zero(), zero()};
@@ -50,7 +48,7 @@ inline __attribute__((always_inline)) Vec sum_of_weights(const float* weights, i
 #pragma GCC unroll 4
     for (int n = 0; n < kVectors; ++n) {
       const Vec weight = load(weights + first + n * kLanes);
-      look(weight, n);
+      look(first + n * kLanes, weight, n);
       sums[n] = add(sums[n], weight);
     }
   };
@@ -61,29 +59,33 @@ inline __attribute__((always_inline)) Vec sum_of_weights(const float* weights, i
 }
 
 inline Vec sum_of_weights(const float* weights, int width) {
-  return sum_of_weights(weights, width, [](Vec, int) {});
+  return sum_of_weights(weights, width, [](int, Vec, int) {});
 }
 
 // Adds a row's weights on a block to its sums; `width` positions, a multiple of kPanel. `outside_windows`: none of them
 // is a window entry, and the block lies in the current segment.
 template <class Numbers, bool kStatistics>
-inline void add_weights(ForwardTask<Numbers>& task, const float* weights, int width, int row, bool outside_windows) {
+inline void add_weights(ForwardTask<Numbers>& task, int width, int tile_row, int row, bool outside_windows) {
   ForwardScratch<Numbers>& s = task.scratch;
+  const float* weights = s.strip + tile_row * kForwardKeys;
   const auto add_to = [&](float* sums, Vec sum) { store(sums + row * kLanes, add(load(sums + row * kLanes), sum)); };
   if constexpr (!kStatistics) {
     add_to(s.sums, sum_of_weights(weights, width));
   } else {
-    // The sum in the same order as without statistics, so that the output keeps its bits.
-    Vec squares[4] = {zero(), zero(), zero(), zero()}, largest[4] = {zero(), zero(), zero(), zero()};
+    // The sum in the same order as without statistics, so that the output keeps its bits. With it, 13 of 16 registers.
+    Vec squares[4] = {zero(), zero(), zero(), zero()}, moments[4] = {zero(), zero(), zero(), zero()}, largest = zero();
+    const float* scores = s.scores + tile_row * kForwardKeys;
     const Vec sum = sum_of_weights(
-        weights, width, [&](Vec weight, int lane) __attribute__((always_inline)) {
+        weights, width, [&](int at, Vec weight, int lane) __attribute__((always_inline)) {
           squares[lane] = fma(weight, weight, squares[lane]);
-          largest[lane] = max(largest[lane], weight);
+          moments[lane] = fma(weight, load(scores + at), moments[lane]);
+          largest = max(largest, weight);
         });
     add_to(s.sums, sum);
     add_to(s.squares, add(add(squares[0], squares[2]), add(squares[1], squares[3])));
+    add_to(s.moments, add(add(moments[0], moments[2]), add(moments[1], moments[3])));
     float* to = s.largest + row * kLanes;
-    store(to, max(load(to), max(max(largest[0], largest[2]), max(largest[1], largest[3]))));
+    store(to, max(load(to), largest));
     if (outside_windows) add_to(s.outside, sum);
   }
 }
@@ -92,30 +94,26 @@ inline void add_weights(ForwardTask<Numbers>& task, const float* weights, int wi
 template <class Numbers>
 inline void count_keys(ForwardTask<Numbers>& task, const KeyBlock& block, int row, int count, const BlockBias& bias) {
   for (int i = 0; i < count; ++i)
-    if (bias.shift[i] != kNegativeInfinity)
-      task.scratch.keys_left[row + i] += block.length - (bias.windowed || bias.masked ? bias.removed[i] : 0);
+    if (bias.shift[i] != kNegativeInfinity) task.scratch.keys_left[row + i] += block.length - bias.removed[i];
 }
 
-// Takes a row's window weights out of the strip (which is used up) and adds the rest to the sums of its segments.
+// Takes the tile's window weights out of the strip, which is used up.
 template <class Numbers>
-inline void collect_windows(ForwardTask<Numbers>& task, const KeyBlock& block, int row, std::int64_t first_entry,
-                            float* weights) {
-  ForwardScratch<Numbers>& s = task.scratch;
-  if (task.job.side_entries > 0 && first_entry < s.cursors[row].next) {
-    WindowCursor entries = window_cursor(task.problem.windows.key_index, first_entry, s.cursors[row].next);
-    const std::int64_t base = task.entry_offsets()[0];
-    for_window_runs(task.problem.windows.key_index, entries, task.plan, block,
-                    [&](int position, std::int64_t entry, int count) {
-                      const Vec all = load(weights + position), taken = first_of(all, count);
-                      float* to = s.window_weights + entry - base;
-                      // Within the row a whole vector is quicker: what it spills over is written later.
-                      if (entry + kLanes <= s.cursors[row].end)
-                        store(to, taken);
-                      else
-                        store_first(to, taken, count);
-                      store(weights + position, sub(all, taken));
-                    });
+inline void take_windows(ForwardTask<Numbers>& task, Stretches windows) {
+  if (task.job.side_entries == 0) return;
+  const std::int64_t base = task.entry_offsets()[0];
+  for (const WindowStretch& stretch : windows) {
+    float* from = task.scratch.strip + stretch.place;
+    const Vec all = load(from), taken = first_of(all, stretch.count);
+    store_first(task.scratch.window_weights + stretch.entry - base, taken, stretch.count);
+    store(from, sub(all, taken));
   }
+}
+
+// Adds a row's weights outside the windows to the sums of its segments.
+template <class Numbers>
+inline void add_outside(ForwardTask<Numbers>& task, const KeyBlock& block, int row, const float* weights) {
+  ForwardScratch<Numbers>& s = task.scratch;
   if (block.span_count <= 1) {
     float* outside = s.outside + row * kLanes;
     store(outside, add(load(outside), sum_of_weights(weights, round_up(block.length, kPanel))));

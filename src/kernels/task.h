@@ -38,11 +38,33 @@ struct KeyPlan {
   std::int64_t block_count;
 };
 
+/// Batches batch .. batch + batches, and of each the queries query .. query + queries.
+struct RowBox {
+  std::int64_t batch, batches, query, queries;
+};
+
+/// Window entries entry .. entry + count of one row on neighbouring positions of a block, at most as many as a vector
+/// has lanes. place = row of the tile * keys of a block + position.
+struct WindowStretch {
+  std::int64_t entry;
+  std::int32_t place, count;
+};
+/// The stretches of every (tile of rows, key block), by rows and keys: begin[b * tiles + t] .. begin[(b + 1) * tiles +
+/// t], where t counts the tiles of all batches of a box. Null where the box has no entries.
+struct WindowPlan {
+  const WindowStretch* stretches;
+  const std::int64_t* begin;  // [blocks + 1, tiles]
+  std::int64_t batch, query;  // the first ones of the box
+  std::int64_t batch_tiles, tiles;
+};
+
 struct ForwardJob {
   AttentionProblem problem;
   ForwardResult result;
   const KeyPlan* plans;       // one for each batch, or a single one
   std::int64_t plan_step;     // 1 or 0
+  RowBox rows;                // of this run of tasks
+  WindowPlan windows;         // of these rows
   std::int64_t task_rows;     // query rows of a task, a multiple of every tile's rows
   std::int64_t head_tasks;    // tasks of one (batch, head)
   std::int64_t side_entries;  // window entries of a task at most, where the statistics need them one by one, else 0
@@ -67,6 +89,7 @@ struct BackwardJob {
   std::int64_t group_heads;  // heads a task takes in order: 1, or all of the wave where a bias gradient is shared
   bool interleave_heads;     // tile by tile rather than one after the other, so that a shared mask is touched once
   BackwardWave wave;
+  WindowPlan windows;  // of the wave's rows
   // Arrays of the wave; padded_rows = its queries rounded up to kBackwardRows, widths rounded up to the lanes.
   std::int64_t padded_rows;
   float* query_tiles;   // [batches, heads, padded_rows, D]: q in tiles

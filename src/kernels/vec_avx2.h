@@ -132,17 +132,6 @@ inline Vec keep_from(const std::uint32_t* words, std::uint32_t threshold, Vec ke
   const __m256i kept = _mm256_cmpeq_epi32(_mm256_max_epu32(w, _mm256_set1_epi32(static_cast<int>(threshold))), w);
   return _mm256_and_ps(keep, _mm256_castsi256_ps(kept));
 }
-// How many of the first min(limit, kLanes) keys are consecutive: keys[t] == keys[0] + t. At least 1; limit >= 1.
-inline int consecutive_keys(const std::int32_t* keys, int limit) {
-  const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  const __m256i found = limit >= kLanes ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys))
-                                        : _mm256_maskload_epi32(keys, first_lanes(limit));
-  const __m256i expected = _mm256_add_epi32(_mm256_set1_epi32(keys[0]), lanes);
-  const auto equal =
-      static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(found, expected))));
-  const int run = __builtin_ctz(~equal);
-  return run < limit ? run : limit;
-}
 
 }  // namespace
 }  // namespace camber::kernels

@@ -127,15 +127,6 @@ inline Vec keep_from(const std::uint32_t* words, std::uint32_t threshold, Vec ke
       _mm512_cmpge_epu32_mask(_mm512_loadu_si512(words), _mm512_set1_epi32(static_cast<int>(threshold)));
   return _mm512_maskz_mov_ps(kept, keep);
 }
-// How many of the first min(limit, kLanes) keys are consecutive: keys[t] == keys[0] + t. At least 1; limit >= 1.
-inline int consecutive_keys(const std::int32_t* keys, int limit) {
-  const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  const __m512i found = _mm512_maskz_loadu_epi32(first_lanes(limit), keys);
-  const __m512i expected = _mm512_add_epi32(_mm512_set1_epi32(keys[0]), lanes);
-  const auto equal = static_cast<unsigned>(_mm512_cmpeq_epi32_mask(found, expected));
-  const int run = __builtin_ctz(~equal);
-  return run < limit ? run : limit;
-}
 
 }  // namespace
 }  // namespace camber::kernels

@@ -105,12 +105,6 @@ inline Vec keep_from(const std::uint32_t* words, std::uint32_t threshold, Vec ke
     if (words[i] < threshold) keep[i] = 0;
   return keep;
 }
-// How many of the first min(limit, kLanes) keys are consecutive: keys[t] == keys[0] + t. At least 1; limit >= 1.
-inline int consecutive_keys(const std::int32_t* keys, int limit) {
-  int run = 1;
-  while (run < limit && run < kLanes && keys[run] == keys[0] + run) ++run;
-  return run;
-}
 
 }  // namespace
 }  // namespace camber::kernels
