@@ -110,38 +110,6 @@ inline void backward_tile(BackwardTask& task, const BackwardTile& tile, const Ke
     });
 }
 
-inline void prefetch_row(const void* row, int bytes) {
-  for (int at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(row) + at, 0, 2);
-}
-
-// Asks for a share of what comes after this block's tiles: the rows of the next block, and the rows of dk and dv.
-inline void prefetch_blocks(const BackwardTask& task, std::int64_t b, std::int64_t head, int tile, int tiles) {
-  const auto share = [&](const KeyBlock& block, const auto& ask) {
-    const int first = tile * block.length / tiles, end = (tile + 1) * block.length / tiles;
-    for (int r = 0; r < block.run_count; ++r) {
-      const KeyRun& run = task.plan.runs[block.first_run + r];
-      const int from = first > run.position ? first : run.position;
-      const int to = end < run.position + run.count ? end : run.position + run.count;
-      for (int i = from; i < to; ++i) ask(run.key + i - run.position);
-    }
-  };
-  const AttentionProblem& p = task.problem;
-  const auto ask_for = [&](const GradientRows& rows, std::int64_t key, int width) {
-    if (rows.data == nullptr) return;
-    prefetch_row(rows.data + task.batch * rows.strides.batch + head * rows.strides.head + key * rows.strides.row,
-                 width * int{sizeof(float)});
-  };
-  share(task.plan.blocks[b], [&](std::int64_t key) {
-    ask_for(task.wanted.k, key, task.sizes.key_width);
-    ask_for(task.wanted.v, key, task.sizes.value_width);
-  });
-  if (b + 1 == task.end_block) return;
-  share(task.plan.blocks[b + 1], [&](std::int64_t key) {
-    prefetch_row(row_of<float>(p.k, task.batch, head, key), task.sizes.key_width * int{sizeof(float)});
-    prefetch_row(row_of<float>(p.v, task.batch, head, key), task.sizes.value_width * int{sizeof(float)});
-  });
-}
-
 // Writes the block's rows of dk or dv; a later wave of queries adds to what an earlier one wrote.
 inline void write_block(const BackwardTask& task, const KeyBlock& block, std::int64_t head, const GradientRows& to,
                         const float* from, int stride, int width, float scale) {
@@ -164,14 +132,12 @@ inline void write_block(const BackwardTask& task, const KeyBlock& block, std::in
 inline void all_heads_of_pass(BackwardTask& task, std::int64_t first, std::int64_t count) {
   const BackwardJob& job = task.job;
   BackwardScratch& s = task.scratch;
-  const int tiles = static_cast<int>((job.wave.queries + kBackwardRows - 1) / kBackwardRows);
   for (std::int64_t b = task.first_block; b < task.end_block; ++b) {
     const KeyBlock& block = task.plan.blocks[b];
     for (std::int64_t h = 0; h < count; ++h) pack_head_block(task, block, first + h, s.blocks[h]);
     for (std::int64_t row = 0; row < job.wave.queries; row += kBackwardRows) {
       const std::int64_t left = job.wave.queries - row;
       for (std::int64_t h = 0; h < count; ++h) {
-        prefetch_blocks(task, b, first + h, static_cast<int>(row / kBackwardRows), tiles);
         const std::int64_t in_wave = (task.batch - job.wave.batch) * job.wave.heads + first + h - job.wave.head;
         backward_tile(task,
                       {first + h, in_wave, s.blocks[h], static_cast<int>(row),
