@@ -9,11 +9,10 @@
 namespace camber::kernels {
 namespace {
 
-// 1. What is subtracted from the scores: logsumexp2 - segment value; `masked`: the float mask goes to the weights'
-// tile.
+// 1. What is subtracted from the scores: logsumexp2 - segment value.
 template <int M>
-inline void find_floors(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block, int row, int rows,
-                        bool masked, float* floor) {
+inline void find_floors(const BackwardTask& task, const BackwardTile& tile, const KeyBlock& block, int row, int rows,
+                        float* floor) {
   const float* logsumexp2 = row_terms(task, tile) + row;
   const int segment = block.span_count == 1 ? task.plan.spans[block.first_span].segment : -1;
   for (int i = 0; i < M; ++i) {
@@ -22,20 +21,6 @@ inline void find_floors(BackwardTask& task, const BackwardTile& tile, const KeyB
                  : nullptr;
     const float shift = segment >= 0 && values != nullptr ? values[segment] * kLog2E : 0.0f;
     floor[i] = logsumexp2[i] - shift;
-  }
-  if (!masked) return;
-  float* weights = task.scratch.weights + row * kBackwardKeys;
-  const int left_rows = static_cast<int>(task.job.wave.queries - tile.first_row - row - M);
-  const HeadMasks masks = masks_of(task.problem, task.batch, tile.head);
-  const float* mask = masks.mask + query_of(task, tile.first_row + row) * masks.mask_row;
-  prefetch_mask(mask + M * masks.mask_row, masks.mask_row, left_rows < M ? left_rows : M, block);
-  Vec highest = zero();
-  for (int i = 0; i < M; ++i) {
-    float* to = weights + i * kBackwardKeys;
-    if (i < rows)
-      lay_mask(mask + i * masks.mask_row, task.plan, block, to, highest);
-    else
-      for (int j = 0; j < block.length; j += kLanes) store(to + j, zero());
   }
 }
 
@@ -50,26 +35,24 @@ inline bool moderate(Stretches windows, const float* values) {
 template <bool kMasked, int M>
 __attribute__((noinline)) void weight_panels(const float* query, const float* keys, int steps, const float* logsumexp2,
                                              float* weights, int panels) {
-  constexpr int kGroup = 1;
   for (int panel = 0; panel < panels; ++panel) {
     Sums<M, 2> sums;
     clear(sums);
     multiply<FloatNumbers, 1, kTileRows>(sums, query, keys + panel * steps * kPanel, steps);
 #pragma GCC unroll 16
-    for (int i = 0; i < M; i += kGroup) {
-      Vec weight[2 * kGroup], shift[2 * kGroup];
-#pragma GCC unroll 16
-      for (int j = 0; j < 2 * kGroup; ++j) {
-        Vec z = sums.at[i + j / 2][j % 2];
-        if constexpr (kMasked)
-          z = add_masked(z, load(weights + (i + j / 2) * kBackwardKeys + panel * kPanel + j % 2 * kLanes));
-        weight[j] = max(broadcast(kSmallestExponent), sub(z, broadcast(logsumexp2[i + j / 2])));
-        shift[j] = broadcast(kRoundingShift);
+    for (int i = 0; i < M; ++i) {
+      float* to = weights + i * kBackwardKeys + panel * kPanel;
+      const Vec shift[2] = {broadcast(kRoundingShift), broadcast(kRoundingShift)};
+      Vec weight[2];
+#pragma GCC unroll 2
+      for (int n = 0; n < 2; ++n) {
+        Vec z = sums.at[i][n];
+        if constexpr (kMasked) z = add_masked(z, load(to + n * kLanes));
+        weight[n] = max(broadcast(kSmallestExponent), sub(z, broadcast(logsumexp2[i])));
       }
       to_weights(weight, shift);
-#pragma GCC unroll 16
-      for (int j = 0; j < 2 * kGroup; ++j)
-        store(weights + (i + j / 2) * kBackwardKeys + panel * kPanel + j % 2 * kLanes, weight[j]);
+#pragma GCC unroll 2
+      for (int n = 0; n < 2; ++n) store(to + n * kLanes, weight[n]);
     }
   }
 }
@@ -169,7 +152,12 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
   const bool direct = direct_slopes(task, block) && moderate(windows, values);
   const bool masked = direct && task.problem.mask.data != nullptr;
   float floor[M];
-  find_floors<M>(task, tile, block, row, rows, masked, floor);
+  find_floors<M>(task, tile, block, row, rows, floor);
+  if (masked) {
+    const HeadMasks masks = masks_of(task.problem, task.batch, tile.head);
+    lay_tile_mask<M, kBackwardKeys>(masks.mask + query_of(task, tile.first_row + row) * masks.mask_row, masks.mask_row,
+                                    rows, job.wave.queries - tile.first_row - row - M, task.plan, block, weights);
+  }
   if (direct) {
     (masked ? weight_panels<true, M> : weight_panels<false, M>)(query, tile.head_block.keys, task.sizes.key_width,
                                                                 floor, weights, panels);

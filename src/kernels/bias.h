@@ -84,6 +84,23 @@ inline void prefetch_mask(const float* row, std::int64_t row_stride, int rows, c
       __builtin_prefetch(row + i * row_stride + key);
 }
 
+// The mask of a tile's first `rows` rows, zeros in the other M - rows, to strips kStride apart; asks for the `next`
+// rows behind the tile. `mask` is the first row's. Returns the mask's largest value, at least 0.
+template <int M, int kStride>
+inline float lay_tile_mask(const float* mask, std::int64_t mask_row, int rows, std::int64_t next, const KeyPlan& plan,
+                           const KeyBlock& block, float* strip) {
+  if (next > 0) prefetch_mask(mask + M * mask_row, mask_row, static_cast<int>(next < M ? next : M), block);
+  Vec highest = zero();
+  for (int i = 0; i < M; ++i) {
+    float* to = strip + i * kStride;
+    if (i < rows)
+      lay_mask(mask + i * mask_row, plan, block, to, highest);
+    else
+      for (int j = 0; j < block.length; j += kLanes) store(to + j, zero());
+  }
+  return max_of(highest);
+}
+
 inline void apply_blocked(const bool* mask, const KeyPlan& plan, const KeyBlock& block, float* scores) {
   for (int r = 0; r < block.run_count; ++r) {
     const KeyRun& run = plan.runs[block.first_run + r];

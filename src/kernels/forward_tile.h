@@ -16,24 +16,6 @@ namespace {
 inline constexpr float kHeadroom = 50.0f;               // weights stay below 2^50, their squares summed below 2^127
 inline constexpr float kLargestReference = 2097152.0f;  // 2^21, where to_weights' integer arithmetic is exact
 
-// The float mask of a tile's rows to all panels of the strip. Returns its largest value.
-template <class Numbers, int M>
-inline float lay_tile_mask(ForwardTask<Numbers>& task, const KeyBlock& block, int row) {
-  const std::int64_t stride = task.masks.mask_row;
-  const float* mask = task.masks.mask + (task.first_query + row) * stride;
-  const int left = task.rows - row - kTileRows;
-  if (left > 0) prefetch_mask(mask + kTileRows * stride, stride, left < kTileRows ? left : kTileRows, block);
-  Vec highest = zero();
-  for (int i = 0; i < M; ++i) {
-    float* to = task.scratch.strip + i * kForwardKeys;
-    if (row + i < task.rows)
-      lay_mask(mask + i * stride, task.plan, block, to, highest);
-    else
-      for (int j = 0; j < block.length; j += kLanes) store(to + j, zero());
-  }
-  return max_of(highest);
-}
-
 // The largest segment value of each row on the block. Segments of value 0 (a router before its first step) go the way
 // that no segments go, and give the same bits.
 template <class Numbers, int M>
@@ -71,7 +53,11 @@ inline void find_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row
   prefetch_stretches(plan, tile, &block - task.plan.blocks, task.window_value);
   find_shifts<Numbers, M>(task, block, row, bias);
   bias.masked = task.masks.mask != nullptr && task.masks.blocked == nullptr && block.length % kPanel == 0;
-  const float highest_mask = bias.masked ? lay_tile_mask<Numbers, M>(task, block, row) : 0.0f;
+  const float highest_mask =
+      bias.masked ? lay_tile_mask<M, kForwardKeys>(task.masks.mask + (task.first_query + row) * task.masks.mask_row,
+                                                   task.masks.mask_row, task.rows - row, task.rows - row - M, task.plan,
+                                                   block, task.scratch.strip)
+                  : 0.0f;
   Vec highest = zero();
   for (const WindowStretch& stretch : bias.windows)
     highest = max(highest, stretch_values(stretch, task.window_value, task.without_bias));

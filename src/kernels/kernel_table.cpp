@@ -5,6 +5,8 @@
 namespace camber::kernels {
 namespace {
 
+static_assert(kTileRows <= kMostTileRows && kBackwardRows % kTileRows == 0);
+
 std::size_t forward_scratch(const ForwardJob& job) {
   Arena arena;
   lay_out<FloatNumbers>(arena, job);

@@ -14,6 +14,8 @@ inline constexpr int kForwardKeys = 256;
 inline constexpr int kBackwardKeys = 96;
 /// Query rows of a backward tile.
 inline constexpr int kBackwardRows = 60;
+/// Query rows of a register tile, on any instruction set, at most.
+inline constexpr int kMostTileRows = 16;
 
 /// Neighbouring keys at neighbouring positions of a block: position + i holds key + i, for i < count.
 struct KeyRun {

@@ -12,14 +12,13 @@ namespace camber::kernels {
 namespace {
 
 constexpr std::int64_t kBehindLast = std::numeric_limits<std::int64_t>::max();
-constexpr int kLargestTile = 16;
 
 // The rows of a tile, each at its first entry that was not placed yet.
 struct TileWalk {
   const std::int32_t* keys;
   const KeyPlan& plan;
   int lanes, rows;
-  std::array<std::int64_t, kLargestTile> next, end, key;  // key: of entry `next`, kBehindLast behind the last
+  std::array<std::int64_t, kMostTileRows> next, end, key;  // key: of entry `next`, kBehindLast behind the last
 
   void move_to(int row, std::int64_t entry) {
     const auto i = static_cast<std::size_t>(row);
