@@ -1,9 +1,9 @@
-#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
 
 #include "apps/camber/commands.h"
+#include "apps/camber/interruption.h"
 #include "camber/config/options.h"
 #include "camber/console/progress.h"
 #include "camber/episodes/run.h"
@@ -18,8 +18,6 @@ struct FewshotArguments {
   std::string resume{};
   bool print_groups = false;
 };
-
-volatile std::sig_atomic_t interrupted = 0;
 
 // A resumed run is the run it was: its own configuration, whatever the command line says.
 episodes::FewshotOptions resumed_options(const std::string& folder) {
@@ -60,8 +58,8 @@ int run(FewshotArguments& arguments, const CommonOptions& common) {
     else
       console::Progress({.task = "fewshot"}).log(sentence);
   };
-  std::signal(SIGINT, [](int) { interrupted = 1; });
-  plan.stop_requested = [] { return interrupted != 0; };
+  stop_on_signals();
+  plan.stop_requested = [] { return interrupted.load(); };
   const auto result = episodes::run_fewshot(options, plan);
   line.reset();
   print_answer(common.format == Format::kJson ? to_json(result) : to_text(result));

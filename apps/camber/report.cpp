@@ -1,6 +1,5 @@
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
@@ -9,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "apps/camber/commands.h"
+#include "apps/camber/interruption.h"
 #include "camber/report/run_report.h"
 #include "camber/report/study_report.h"
 #include "camber/storage/atomic_file.h"
@@ -23,8 +23,6 @@ struct ReportArguments {
   bool watch = false;
   double interval = 5;
 };
-
-volatile std::sig_atomic_t stop_watching = 0;
 
 // What changes when a run goes on: its records and, at the end, its result.
 std::pair<std::uintmax_t, bool> state_of(const std::filesystem::path& run) {
@@ -42,13 +40,12 @@ void write_page(const ReportArguments& arguments) {
 
 // Writes the page anew whenever the run has moved, until it has a result or someone presses Ctrl-C.
 void watch(const ReportArguments& arguments) {
-  std::signal(SIGINT, [](int) { stop_watching = 1; });
-  std::signal(SIGTERM, [](int) { stop_watching = 1; });
+  stop_on_signals();
   auto written = state_of(arguments.path);
   auto next = std::chrono::steady_clock::now();
-  while (stop_watching == 0 && !written.second) {
+  while (!interrupted && !written.second) {
     next += std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(arguments.interval));
-    while (stop_watching == 0 && std::chrono::steady_clock::now() < next)
+    while (!interrupted && std::chrono::steady_clock::now() < next)
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     const auto now = state_of(arguments.path);
     if (now == written) continue;

@@ -1,5 +1,3 @@
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
@@ -9,6 +7,7 @@
 #include <ATen/Parallel.h>
 
 #include "apps/camber/commands.h"
+#include "apps/camber/interruption.h"
 #include "camber/console/progress.h"
 #include "camber/train/detector_run.h"
 
@@ -20,18 +19,6 @@ struct TrainArguments {
   std::vector<std::string> exclude{};
   train::DetectorTrainingOptions options{};
 };
-
-std::atomic<bool> interrupted{false};
-
-// The first signal ends the run with a checkpoint, the second at once.
-void stop_on_signals() {
-  const auto stop = [](int number) {
-    interrupted = true;
-    std::signal(number, SIG_DFL);
-  };
-  std::signal(SIGINT, stop);
-  std::signal(SIGTERM, stop);
-}
 
 // What lies below --config and --a.b=value: the run's own configuration, or that of the checkpoint it starts from.
 train::DetectorTrainingOptions defaults_of(const TrainArguments& arguments) {

@@ -1,36 +1,25 @@
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
+
+#include "apps/called_program.h"
+#include "storage/scratch_folder.h"
 
 // `camber bench attention` and `bench head`, called as a person calls it.
 namespace camber::app {
 namespace {
 
-struct Answer {
-  int code = -1;
-  std::string output{};  // of both streams
+class BenchProgram : public storage::ScratchFolder {
+ protected:
+  Answer call(const std::string& arguments) const { return call_program(arguments, folder_, folder_); }
 };
 
-Answer call(const std::string& arguments) {
-  const char* program = std::getenv("CAMBER_PROGRAM");
-  FILE* pipe = popen((std::string("'") + program + "' " + arguments + " 2>&1").c_str(), "r");
-  Answer answer;
-  for (int letter = std::fgetc(pipe); letter != EOF; letter = std::fgetc(pipe))
-    answer.output += static_cast<char>(letter);
-  const int status = pclose(pipe);
-  answer.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return answer;
-}
-
-TEST(BenchProgram, MeasuresTimeMemoryAndSpeedup) {
+TEST_F(BenchProgram, MeasuresTimeMemoryAndSpeedup) {
   const Answer answer =
       call("bench attention --queries 30 --keys 5000 --repeats 1 --only camber/windows,dense_bias_with --format json");
-  ASSERT_EQ(answer.code, 0) << answer.output;
+  ASSERT_EQ(answer.code, 0) << answer.errors;
   const auto bench = nlohmann::json::parse(answer.output);
   EXPECT_GT(bench.at("peak").at("fma_gflops").get<double>(), 0);
   EXPECT_GE(bench.at("peak").at("bf16_gflops").get<double>(), bench.at("peak").at("fma_gflops").get<double>());
@@ -55,14 +44,14 @@ TEST(BenchProgram, MeasuresTimeMemoryAndSpeedup) {
   EXPECT_GT(dense, 2 * 8 * 30 * 5000 * 4 / 1048576.0);
 }
 
-TEST(BenchProgram, TextFitsEightyColumnsAndEveryExampleRuns) {
+TEST_F(BenchProgram, TextFitsEightyColumnsAndEveryExampleRuns) {
   for (const std::string command : {"bench ", "bench attention ", "bench head "}) {
     const Answer help = call(command + "--help");
     const std::size_t example = help.output.find("example:\n  camber ");
     ASSERT_NE(example, std::string::npos) << command;
     const std::size_t begin = example + std::string("example:\n  camber ").size();
     const Answer answer = call(help.output.substr(begin, help.output.find('\n', begin) - begin));
-    EXPECT_EQ(answer.code, 0) << answer.output;
+    EXPECT_EQ(answer.code, 0) << answer.errors;
     for (std::size_t at = 0; at < answer.output.size();) {
       const std::size_t end = answer.output.find('\n', at);
       EXPECT_LE(end - at, 80U) << answer.output.substr(at, end - at);
@@ -73,9 +62,9 @@ TEST(BenchProgram, TextFitsEightyColumnsAndEveryExampleRuns) {
   EXPECT_EQ(std::count(csv.output.begin(), csv.output.end(), '\n'), 1 + 4) << csv.output;
 }
 
-TEST(BenchProgram, ComparesTheHeadWithItselfOnTorchsAttention) {
+TEST_F(BenchProgram, ComparesTheHeadWithItselfOnTorchsAttention) {
   const Answer answer = call("bench head --queries 30 --layers 1 --objects 3 --repeats 1 --format json --quiet");
-  ASSERT_EQ(answer.code, 0) << answer.output;
+  ASSERT_EQ(answer.code, 0) << answer.errors;
   const auto bench = nlohmann::json::parse(answer.output);
   EXPECT_EQ(bench.at("problem").at("keys"), 22384);
   std::map<std::string, double> best;
@@ -90,7 +79,7 @@ TEST(BenchProgram, ComparesTheHeadWithItselfOnTorchsAttention) {
   EXPECT_GT(bench.at("training").at("megabytes_above_weights").get<double>(), 20);
 }
 
-TEST(BenchProgram, BadInputIsAnsweredWithASentence) {
+TEST_F(BenchProgram, BadInputIsAnsweredWithASentence) {
   const std::pair<const char*, const char*> cases[] = {
       {"--keys 7", "camber: [bench attention] keys must be one of 22384, 56400, 5000, whose maps are known, got 7\n"},
       {"--only fast", "camber: [bench attention] only must be part of a row's name (camber/windows, camber/no_bias, "},
@@ -102,7 +91,7 @@ TEST(BenchProgram, BadInputIsAnsweredWithASentence) {
   for (const auto& [arguments, sentence] : cases) {
     const Answer answer = call(std::string("bench attention ") + arguments);
     EXPECT_EQ(answer.code, 2) << arguments;
-    EXPECT_TRUE(answer.output.starts_with(sentence)) << answer.output;
+    EXPECT_TRUE(answer.errors.starts_with(sentence)) << answer.errors;
   }
 }
 

@@ -1,24 +1,17 @@
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
 #include <unistd.h>
+
+#include "apps/called_program.h"
 
 // `camber fewshot`, called as a person calls it.
 namespace camber::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Answer {
-  int code = -1;
-  std::string output{}, errors{};
-};
 
 // A second's worth of any configuration.
 constexpr const char* kShort = " --training.episodes=2 --tests.0.episodes=5 --tests.1.episodes=5 --threads 1";
@@ -28,7 +21,6 @@ class FewshotProgram : public testing::Test {
   void SetUp() override {
     const char *program = std::getenv("CAMBER_PROGRAM"), *source = std::getenv("CAMBER_SOURCE");
     if (program == nullptr || source == nullptr) GTEST_SKIP() << "CAMBER_PROGRAM names no program to test";
-    program_ = program;
     source_ = source;
     folder_ = fs::temp_directory_path() / ("camber_fewshot_program_" + std::to_string(getpid()));
     fs::create_directories(folder_);
@@ -36,19 +28,8 @@ class FewshotProgram : public testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   // Runs in the source folder, where the configurations are.
-  Answer call(const std::string& arguments) const {
-    const std::string out = (folder_ / "out").string(), errors = (folder_ / "errors").string();
-    const int status = std::system(
-        ("cd '" + source_ + "' && '" + program_ + "' fewshot " + arguments + " >'" + out + "' 2>'" + errors + "'")
-            .c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content(out), content(errors)};
-  }
-  static std::string content(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
-  std::string program_, source_;
+  Answer call(const std::string& arguments) const { return call_program("fewshot " + arguments, source_, folder_); }
+  std::string source_;
   fs::path folder_;
 };
 

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
 
+#include "apps/called_program.h"
 #include "camber/storage/atomic_file.h"
 #include "health/made_run_folder.h"
 #include "storage/scratch_folder.h"
@@ -16,20 +16,10 @@ namespace {
 
 class HealthProgram : public storage::ScratchFolder {
  protected:
-  struct Answer {
-    int code = -1;
-    std::string output{}, errors{};
-  };
-
   void SetUp() override {
     if (std::getenv("CAMBER_PROGRAM") == nullptr) GTEST_SKIP() << "CAMBER_PROGRAM names no program to test";
   }
-  Answer call(const std::string& arguments) const {
-    const std::string command =
-        "cd '" + folder_.string() + "' && '" + std::getenv("CAMBER_PROGRAM") + "' " + arguments + " >out 2>errors";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content(folder_ / "out"), content(folder_ / "errors")};
-  }
+  Answer call(const std::string& arguments) const { return call_program(arguments, folder_, folder_); }
 };
 
 TEST_F(HealthProgram, analyze_run_says_what_is_wrong_in_every_format) {

@@ -1,26 +1,17 @@
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
+
+#include "apps/called_program.h"
 
 // The built program, called as a person calls it.
 namespace camber::app {
 namespace {
 
 constexpr double kLastDigit = 0.5e-6;
-
-struct Answer {
-  int code = -1;
-  std::string output{};
-  std::string errors{};
-};
 
 class ProgramTest : public testing::Test {
  protected:
@@ -36,24 +27,13 @@ class ProgramTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  Answer call(const std::string& arguments) const {
-    const std::string out = (folder_ / "out").string(), errors = (folder_ / "errors").string();
-    // From the test's own folder: an example may write a file.
-    const std::string command = "cd '" + folder_.string() + "' && '" + program_ + "' " + arguments;
-    const int status = std::system((command + " >'" + out + "' 2>'" + errors + "'").c_str());
-    return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1, .output = content(out), .errors = content(errors)};
-  }
+  Answer call(const std::string& arguments) const { return call_program(arguments, folder_, folder_); }
 
   nlohmann::json json(const std::string& arguments) const {
     const Answer answer = call(arguments + " --format json");
     EXPECT_EQ(answer.code, 0);
     EXPECT_EQ(answer.errors, "");
     return nlohmann::json::parse(answer.output);
-  }
-
-  static std::string content(const std::filesystem::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
 
   std::string program_;

@@ -3,26 +3,21 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <thread>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
 #include <unistd.h>
+
+#include "apps/called_program.h"
 
 // camber study, called as a person calls it, on a study of seconds.
 namespace camber::app {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-
-struct Answer {
-  int code = -1;
-  std::string output{}, errors{};
-};
+using OrderedJson = nlohmann::ordered_json;
 
 class StudyProgram : public testing::Test {
  protected:
@@ -43,23 +38,13 @@ class StudyProgram : public testing::Test {
     if (program_.empty()) GTEST_SKIP() << "CAMBER_PROGRAM names no program to test";
   }
 
-  static Answer call(const std::string& arguments) {
-    const std::string out = (folder_ / "out").string(), errors = (folder_ / "errors").string();
-    const int status = std::system(
-        ("cd '" + folder_.string() + "' && '" + program_ + "' " + arguments + " >'" + out + "' 2>'" + errors + "'")
-            .c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content(out), content(errors)};
-  }
-  static std::string content(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  static Answer call(const std::string& arguments) { return call_program(arguments, folder_, folder_); }
   // Every record without its times.
-  static std::map<std::string, Json> records(const std::string& study) {
-    std::map<std::string, Json> all;
+  static std::map<std::string, OrderedJson> records(const std::string& study) {
+    std::map<std::string, OrderedJson> all;
     for (const auto& entry : fs::directory_iterator(folder_ / study / "records")) {
       if (entry.path().extension() != ".json") continue;
-      Json record = Json::parse(content(entry.path()));
+      OrderedJson record = OrderedJson::parse(content(entry.path()));
       for (const char* time : {"milliseconds_a_step", "training_seconds", "evaluation_seconds"}) record.erase(time);
       all[entry.path().stem()] = record;
     }
@@ -79,9 +64,9 @@ TEST_F(StudyProgram, LeavesARecordARunAndTheBaseWeights) {
   EXPECT_EQ(records("whole").size(), 4U);
   EXPECT_TRUE(fs::exists(folder_ / "whole/runs/base_s0/model.safetensors"));
   EXPECT_FALSE(fs::exists(folder_ / "whole/runs/trust_s0"));
-  const Json trust = records("whole").at("trust_s0");
+  const OrderedJson trust = records("whole").at("trust_s0");
   std::size_t controls = 0, swaps = 0;
-  for (const Json& measured : trust["measurements"]) {
+  for (const OrderedJson& measured : trust["measurements"]) {
     const std::string control = measured["control"];
     controls += control == "zero" || control == "mean" || control == "shuffled" || control == "oracle";
     swaps += control.starts_with("cues of");
@@ -96,9 +81,9 @@ TEST_F(StudyProgram, LeavesARecordARunAndTheBaseWeights) {
 }
 
 TEST_F(StudyProgram, ScaleZeroMeasuresWhatNoBiasMeasures) {
-  const Json plain = records("whole").at("plain_s0"), zero = records("whole").at("fixed_0_s0");
-  for (const Json& measured : plain["measurements"])
-    for (const Json& other : zero["measurements"])
+  const OrderedJson plain = records("whole").at("plain_s0"), zero = records("whole").at("fixed_0_s0");
+  for (const OrderedJson& measured : plain["measurements"])
+    for (const OrderedJson& other : zero["measurements"])
       if (other["condition"] == measured["condition"] && other["control"] == "") {
         EXPECT_EQ(other["replicates"], measured["replicates"]) << measured["condition"];
       }

@@ -2,15 +2,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <regex>
 #include <span>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "apps/called_program.h"
 #include "camber/storage/safetensors.h"
 
 // train, eval, predict and bench detector, called as a person calls them, on a world of a few frames.
@@ -24,11 +23,6 @@ using Json = nlohmann::json;
 Json json_of(const std::string& text) {
   return Json::parse(std::regex_replace(text, std::regex(": NaN"), ": null"));
 }
-
-struct Answer {
-  int code = -1;
-  std::string output{}, errors{};
-};
 
 class TrainProgram : public testing::Test {
  protected:
@@ -48,17 +42,7 @@ class TrainProgram : public testing::Test {
     if (program_.empty()) GTEST_SKIP() << "CAMBER_PROGRAM names no program to test";
   }
 
-  static Answer call(const std::string& arguments) {
-    const std::string out = (folder_ / "out").string(), errors = (folder_ / "errors").string();
-    const int status = std::system(
-        ("cd '" + folder_.string() + "' && '" + program_ + "' " + arguments + " >'" + out + "' 2>'" + errors + "'")
-            .c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content(out), content(errors)};
-  }
-  static std::string content(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  static Answer call(const std::string& arguments) { return call_program(arguments, folder_, folder_); }
   static std::string world_config() { return " --config '" + source_ + "/configs/evaluation/world.json'"; }
 
   static inline const std::string kSmall =

@@ -1,12 +1,10 @@
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
 #include <unistd.h>
+
+#include "apps/called_program.h"
 
 // The sub-commands that make and look over data, called as a person calls them.
 namespace camber::app {
@@ -14,35 +12,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Answer {
-  int code = -1;
-  std::string output{}, errors{};
-};
-
 class WorldProgram : public testing::Test {
  protected:
   void SetUp() override {
     const char* program = std::getenv("CAMBER_PROGRAM");
     if (program == nullptr) GTEST_SKIP() << "CAMBER_PROGRAM names no program to test";
-    program_ = program;
     folder_ = fs::temp_directory_path() / ("camber_world_program_" + std::to_string(getpid()));
     fs::create_directories(folder_);
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  Answer call(const std::string& arguments) const {
-    const std::string out = (folder_ / "out").string(), errors = (folder_ / "errors").string();
-    const int status = std::system(
-        ("cd '" + folder_.string() + "' && '" + program_ + "' " + arguments + " >'" + out + "' 2>'" + errors + "'")
-            .c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content(out), content(errors)};
-  }
-  static std::string content(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
-  std::string program_;
+  Answer call(const std::string& arguments) const { return call_program(arguments, folder_, folder_); }
   fs::path folder_;
 };
 

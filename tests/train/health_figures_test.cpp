@@ -8,7 +8,7 @@
 #include <camber/train/health_adapter.h>
 #include <gtest/gtest.h>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace camber::train {
 namespace {
@@ -82,7 +82,7 @@ std::map<std::string, double> dense_figures(const Problem& problem) {
   return figures;
 }
 
-class HealthFigures : public testing::TestWithParam<ops::Implementation> {};
+class HealthFigures : public ::testing::TestWithParam<ops::Implementation> {};
 
 TEST_P(HealthFigures, equal_a_dense_computation_in_double) {
   const Problem problem;
@@ -105,7 +105,7 @@ TEST_P(HealthFigures, equal_a_dense_computation_in_double) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Implementations, HealthFigures,
-                         testing::Values(ops::Implementation::kFused, ops::Implementation::kStreamed));
+                         ::testing::Values(ops::Implementation::kFused, ops::Implementation::kStreamed));
 
 TEST(HealthNumbers, of_trust_and_lean_equal_those_in_double) {
   torch::manual_seed(5);
