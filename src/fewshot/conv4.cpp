@@ -4,6 +4,17 @@
 #include "camber/fewshot/norm_pool_relu.h"
 
 namespace camber::fewshot {
+namespace {
+
+// Pictures of one channel are laid out both ways at once; only strides that say so keep the convolutions channels-last,
+// which saves a tenth of an episode.
+torch::Tensor channels_last(const torch::Tensor& pictures) {
+  if (pictures.size(1) != 1) return pictures.contiguous(torch::MemoryFormat::ChannelsLast);
+  const std::int64_t height = pictures.size(2), width = pictures.size(3);
+  return pictures.contiguous().as_strided(pictures.sizes(), {height * width, 1, width, 1});
+}
+
+}  // namespace
 
 Conv4Impl::Conv4Impl(std::int64_t in_channels, std::int64_t channels) : in_channels_(in_channels), channels_(channels) {
   reset();
@@ -25,7 +36,7 @@ torch::Tensor Conv4Impl::forward(torch::Tensor pictures) {
   TORCH_CHECK_VALUE(
       pictures.dim() == 4 && pictures.size(1) == in_channels_ && pictures.size(2) >= 16 && pictures.size(3) >= 16,
       "[Conv4] pictures must be [B, ", in_channels_, ", 16 or more, 16 or more], got ", pictures.sizes());
-  auto maps = pictures.contiguous(torch::MemoryFormat::ChannelsLast);
+  auto maps = channels_last(pictures);
   for (std::size_t i = 0; i < convolutions_.size(); ++i) maps = norm_pool_relu(convolutions_[i](maps), norms_[i]);
   return maps.flatten(1);
 }

@@ -128,7 +128,9 @@ TEST_F(FewshotRuns, EveryPurifierAndConstraintRuns) {
 }
 
 TEST_F(FewshotRuns, LearnsGlyphsWithinSeconds) {
+  // Sixty classes to learn from: with the eight of small_run, whether the others profit is luck.
   auto options = small_run(300);
+  options.source.glyphs.classes = 65;
   options.source.glyphs.domains = {"ink"};
   options.episode.cross_domain = false;
   options.model.domain_branch = false;
@@ -140,7 +142,7 @@ TEST_F(FewshotRuns, LearnsGlyphsWithinSeconds) {
   untrained.training.optimizer.learning_rate = 0;
   const double before = run_fewshot(untrained, {.threads = 1}).settings[1].accuracy.mean;
   const double after = run_fewshot(options, {.threads = 1}).settings[1].accuracy.mean;
-  EXPECT_GT(after, before + 0.05);
+  EXPECT_GT(after, before + 0.1);
 }
 
 TEST_F(FewshotRuns, RefusesBeforeTheFirstStep) {
