@@ -1,5 +1,6 @@
 #include "camber/nn/attention_bias.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -43,6 +44,21 @@ torch::Tensor weights_by_map(const torch::Tensor& trust, std::int64_t num_maps, 
   if (per_camera) return trust;
   const auto cameras = trust.slice(2, 1, 2).expand({trust.size(0), trust.size(1), num_maps - 1});
   return torch::cat({trust.slice(2, 0, 1), cameras}, 2);
+}
+
+// A lean toward a quarter of a map is hardly a lean.
+void warn_of_wide_windows(const torch::Tensor& sizes, const SensorScene& scene) {
+  if (sizes.numel() == 0) return;
+  const auto maps = scene.layout().maps;
+  for (std::size_t m = 0; m < maps.size(); ++m) {
+    const std::int64_t columns = maps[m].columns, rows = maps[m].rows;
+    const auto largest = sizes.select(2, static_cast<std::int64_t>(m)).max().item<std::int32_t>();
+    if (4 * std::min<std::int64_t>(largest, columns) * std::min<std::int64_t>(largest, rows) > maps[m].keys()) {
+      TORCH_WARN_ONCE("[AttentionBias] a window of ", largest, " x ", largest,
+                      " cells covers more than a quarter of map ", m, " (", columns, " x ", rows,
+                      "): it hardly tells one place from another");
+    }
+  }
 }
 
 torch::ScalarType type_of(BiasPrecision precision) {
@@ -105,6 +121,7 @@ BiasWindows AttentionBiasImpl::windows(const QueryPlacement& placement, const Se
   const auto sizes = options.sizing == WindowSizing::kObject && boxes
                          ? object_window_sizes(*boxes, scene)
                          : fixed_window_sizes(placement, options.bev_window, options.camera_window);
+  warn_of_wide_windows(sizes, scene);
   BiasWindows result{.index = windows_at(placement, sizes, scene), .profile = {}};
   const auto distance = result.index.squared_distance.to(torch::kFloat);
   if (options.form == WindowForm::kBox) {

@@ -126,19 +126,6 @@ ops::WindowIndex windows_at(const QueryPlacement& placement, const torch::Tensor
     *data++ = map.columns;
     *data++ = map.rows;
   }
-  if (sizes.numel() > 0) {
-    for (std::size_t m = 0; m < layout.maps.size(); ++m) {
-      const auto& map = layout.maps[m];
-      const auto largest = sizes.select(2, static_cast<std::int64_t>(m)).max().item<std::int32_t>();
-      const std::int64_t cells =
-          std::min<std::int64_t>(largest, map.columns) * std::min<std::int64_t>(largest, map.rows);
-      if (4 * cells > map.keys()) {
-        TORCH_WARN_ONCE("[AttentionBias] a window of ", largest, " x ", largest,
-                        " cells covers more than a quarter of map ", m, " (", map.columns, " x ", map.rows,
-                        "): it hardly tells one place from another");
-      }
-    }
-  }
   return ops::build_windows(placement.cell, sizes, shape);
 }
 

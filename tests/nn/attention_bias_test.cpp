@@ -7,6 +7,7 @@
 #include "camber/geometry/box.h"
 #include "camber/random/stream.h"
 #include "support/comparison.h"
+#include "support/warnings.h"
 
 namespace camber::nn {
 namespace {
@@ -203,6 +204,21 @@ TEST(AttentionBias, ObjectWindowsCoverTheProjectedBox) {
     high = std::max(high, p.u / 10);
   }
   EXPECT_GE(sizes[0][0][1].item<int>(), high - low);
+}
+
+TEST(AttentionBias, WindowOverAQuarterOfItsMapIsWarnedOf) {
+  const auto scene = small_scene(1);
+  const auto placement = place_queries(random_points(1, 4), scene);
+  const proof::CollectedWarnings warnings;
+  AttentionBias(AttentionBiasOptions{.bev_window = 5, .camera_window = 3})->windows(placement, scene);
+  // A router may see as wide as it likes.
+  windows_at(placement, fixed_window_sizes(placement, 5, 5), scene);
+  EXPECT_TRUE(warnings.messages.empty());
+  AttentionBias(AttentionBiasOptions{.bev_window = 5, .camera_window = 5})->windows(placement, scene);
+  ASSERT_EQ(warnings.messages.size(), 2U);  // one a camera
+  EXPECT_EQ(warnings.messages[0],
+            "[AttentionBias] a window of 5 x 5 cells covers more than a quarter of map 1 (10 x 6): it hardly tells one "
+            "place from another");
 }
 
 TEST(AttentionBias, BadOptionsGetOneSentence) {

@@ -7,14 +7,10 @@
 
 #include <torch/serialize.h>
 
+#include "support/warnings.h"
+
 namespace camber::nn {
 namespace {
-
-class CollectWarnings : public c10::WarningHandler {
- public:
-  void process(const c10::Warning& warning) override { messages.push_back(warning.msg()); }
-  std::vector<std::string> messages;
-};
 
 void set_raw(BoundedScale& scale, const std::vector<float>& raw) {
   torch::NoGradGuard no_grad;
@@ -72,8 +68,7 @@ TEST(BoundedScaleState, OtherConstraintsAreCountedAndNotMoved) {
 }
 
 TEST(BoundedScaleState, ForgottenProjectorIsToldOnce) {
-  CollectWarnings collected;
-  const c10::WarningUtils::WarningHandlerGuard guard(&collected);
+  const proof::CollectedWarnings collected;
   BoundedScale scale;
   scale->value();
   EXPECT_TRUE(collected.messages.empty());
@@ -88,8 +83,7 @@ TEST(BoundedScaleState, ForgottenProjectorIsToldOnce) {
 
 // The bound of raw is rounded like raw itself: what was just projected must not count as outside.
 TEST(BoundedScaleState, ProjectedOntoTheBoundIsNotOutside) {
-  CollectWarnings collected;
-  const c10::WarningUtils::WarningHandlerGuard guard(&collected);
+  const proof::CollectedWarnings collected;
   for (const double max : {3.0, 7.1, 30.0, 80.0, 100.0}) {
     BoundedScale scale(BoundedScaleOptions{.init = 1, .min = 0.1, .max = max, .space = Space::kLog});
     set_raw(scale, {30.0F});
@@ -120,8 +114,7 @@ TEST(BoundedScaleState, SigmoidKeepsItsValueWhenTheBoundsChange) {
 }
 
 TEST(BoundedScaleState, ScheduleWidensAndTightens) {
-  CollectWarnings collected;
-  const c10::WarningUtils::WarningHandlerGuard guard(&collected);
+  const proof::CollectedWarnings collected;
   BoundedScale scale(BoundedScaleOptions{.bounds_schedule = {{.from_epoch = 0, .min = 1.0, .max = 2.5},
                                                              {.from_epoch = 5, .min = 0.5, .max = 4.0},
                                                              {.from_epoch = 15, .min = 0.1, .max = 2.0}}});

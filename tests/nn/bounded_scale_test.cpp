@@ -6,6 +6,8 @@
 
 #include <torch/autograd.h>
 
+#include "support/warnings.h"
+
 namespace camber::nn {
 namespace {
 
@@ -27,20 +29,13 @@ void set_raw(BoundedScale& scale, double raw) {
   scale->raw().detach().fill_(raw);
 }
 
-// These tests put raw where no projector would leave it, on purpose.
-class Silence : public c10::WarningHandler {
- public:
-  void process(const c10::Warning& /*warning*/) override {}
-};
-
 struct Point {
   double value;
   double gradient;
 };
 
 Point evaluate(BoundedScale& scale, double raw) {
-  Silence silence;
-  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+  const proof::CollectedWarnings silence;  // raw is put where no projector would leave it, on purpose
   set_raw(scale, raw);
   scale->zero_grad();
   const torch::Tensor value = scale->value();
