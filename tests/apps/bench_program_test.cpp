@@ -5,16 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/called_program.h"
-#include "storage/scratch_folder.h"
 
 // `camber bench attention` and `bench head`, called as a person calls it.
 namespace camber::app {
 namespace {
 
-class BenchProgram : public storage::ScratchFolder {
- protected:
-  Answer call(const std::string& arguments) const { return call_program(arguments, folder_, folder_); }
-};
+class BenchProgram : public CalledProgram {};
 
 TEST_F(BenchProgram, MeasuresTimeMemoryAndSpeedup) {
   const Answer answer =

@@ -1,11 +1,13 @@
 #pragma once
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 
+#include <gtest/gtest.h>
 #include <sys/wait.h>
+
+#include "camber/storage/file.h"
+#include "storage/scratch_folder.h"
 
 // The built program, called as a person calls it. CAMBER_PROGRAM names it.
 namespace camber::app {
@@ -15,11 +17,6 @@ struct Answer {
   std::string output{}, errors{};
 };
 
-inline std::string content(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 // Runs `camber <arguments>` in `folder`; what it writes to its two streams passes through files in `scratch`.
 inline Answer call_program(const std::string& arguments, const std::filesystem::path& folder,
                            const std::filesystem::path& scratch) {
@@ -27,7 +24,18 @@ inline Answer call_program(const std::string& arguments, const std::filesystem::
   const int status = std::system(("cd '" + folder.string() + "' && '" + std::getenv("CAMBER_PROGRAM") + "' " +
                                   arguments + " >'" + out.string() + "' 2>'" + errors.string() + "'")
                                      .c_str());
-  return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1, .output = content(out), .errors = content(errors)};
+  return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+          .output = storage::read_file(out),
+          .errors = storage::read_file(errors)};
 }
+
+// A test that calls the program in a folder of its own.
+class CalledProgram : public storage::ScratchFolder {
+ protected:
+  void SetUp() override {
+    if (std::getenv("CAMBER_PROGRAM") == nullptr) GTEST_SKIP() << "CAMBER_PROGRAM names no program to test";
+  }
+  Answer call(const std::string& arguments) const { return call_program(arguments, folder_, folder_); }
+};
 
 }  // namespace camber::app

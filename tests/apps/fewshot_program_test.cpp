@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "apps/called_program.h"
 
@@ -16,21 +15,19 @@ namespace fs = std::filesystem;
 // A second's worth of any configuration.
 constexpr const char* kShort = " --training.episodes=2 --tests.0.episodes=5 --tests.1.episodes=5 --threads 1";
 
-class FewshotProgram : public testing::Test {
+class FewshotProgram : public CalledProgram {
  protected:
   void SetUp() override {
-    const char *program = std::getenv("CAMBER_PROGRAM"), *source = std::getenv("CAMBER_SOURCE");
-    if (program == nullptr || source == nullptr) GTEST_SKIP() << "CAMBER_PROGRAM names no program to test";
+    CalledProgram::SetUp();
+    const char* source = std::getenv("CAMBER_SOURCE");
+    if (source == nullptr) GTEST_SKIP() << "CAMBER_SOURCE names no folder with configurations";
     source_ = source;
-    folder_ = fs::temp_directory_path() / ("camber_fewshot_program_" + std::to_string(getpid()));
-    fs::create_directories(folder_);
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   // Runs in the source folder, where the configurations are.
   Answer call(const std::string& arguments) const { return call_program("fewshot " + arguments, source_, folder_); }
+
   std::string source_;
-  fs::path folder_;
 };
 
 TEST_F(FewshotProgram, RunsTheGlyphsAndWritesARun) {

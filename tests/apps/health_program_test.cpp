@@ -8,19 +8,12 @@
 #include "apps/called_program.h"
 #include "camber/storage/atomic_file.h"
 #include "health/made_run_folder.h"
-#include "storage/scratch_folder.h"
 
 // analyze run and report, called as a person calls them, on made-up runs.
 namespace camber::app {
 namespace {
 
-class HealthProgram : public storage::ScratchFolder {
- protected:
-  void SetUp() override {
-    if (std::getenv("CAMBER_PROGRAM") == nullptr) GTEST_SKIP() << "CAMBER_PROGRAM names no program to test";
-  }
-  Answer call(const std::string& arguments) const { return call_program(arguments, folder_, folder_); }
-};
+class HealthProgram : public CalledProgram {};
 
 TEST_F(HealthProgram, analyze_run_says_what_is_wrong_in_every_format) {
   health::write_made_run(folder_ / "run", {.run = {.situation = health::Situation::kNoGradient}, .finished = false});

@@ -13,32 +13,14 @@ namespace {
 
 constexpr double kLastDigit = 0.5e-6;
 
-class ProgramTest : public testing::Test {
+class ProgramTest : public CalledProgram {
  protected:
-  void SetUp() override {
-    const char* program = std::getenv("CAMBER_PROGRAM");
-    if (program == nullptr) GTEST_SKIP() << "CAMBER_PROGRAM names no program to test";
-    program_ = program;
-    folder_ = std::filesystem::temp_directory_path() / ("camber_program_test_" + std::to_string(getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override {
-    std::filesystem::current_path(start_);
-    std::filesystem::remove_all(folder_);
-  }
-
-  Answer call(const std::string& arguments) const { return call_program(arguments, folder_, folder_); }
-
   nlohmann::json json(const std::string& arguments) const {
     const Answer answer = call(arguments + " --format json");
     EXPECT_EQ(answer.code, 0);
     EXPECT_EQ(answer.errors, "");
     return nlohmann::json::parse(answer.output);
   }
-
-  std::string program_;
-  std::filesystem::path folder_;
-  std::filesystem::path start_ = std::filesystem::current_path();
 };
 
 TEST_F(ProgramTest, AnalyzeSoftmaxGivesTheGoldenNumbers) {
@@ -178,7 +160,6 @@ TEST_F(ProgramTest, CommandsInTheDocumentsRun) {
   std::vector<std::filesystem::path> pages = {std::filesystem::path(source) / "README.md"};
   for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(source) / "docs"))
     if (entry.path().extension() == ".md") pages.push_back(entry.path());
-  std::filesystem::current_path(folder_);
   int commands = 0;
   for (const auto& page : pages) {
     std::istringstream text(content(page));
@@ -200,7 +181,7 @@ TEST_F(ProgramTest, AFailureOfTheWorldIsExitOne) {
   EXPECT_NE(picture.errors.find("x.svg cannot be written: No such file or directory\n"), std::string::npos);
   EXPECT_EQ(picture.output, "");
   if (std::filesystem::exists("/dev/full")) {
-    const int status = std::system(("'" + program_ + "' analyze softmax >/dev/full 2>/dev/null").c_str());
+    const int status = std::system("\"$CAMBER_PROGRAM\" analyze softmax >/dev/full 2>/dev/null");
     EXPECT_EQ(WEXITSTATUS(status), 1);
   }
 }

@@ -44,7 +44,7 @@ class StudyProgram : public testing::Test {
     std::map<std::string, OrderedJson> all;
     for (const auto& entry : fs::directory_iterator(folder_ / study / "records")) {
       if (entry.path().extension() != ".json") continue;
-      OrderedJson record = OrderedJson::parse(content(entry.path()));
+      OrderedJson record = OrderedJson::parse(storage::read_file(entry.path()));
       for (const char* time : {"milliseconds_a_step", "training_seconds", "evaluation_seconds"}) record.erase(time);
       all[entry.path().stem()] = record;
     }
@@ -128,7 +128,7 @@ TEST_F(StudyProgram, FailsOneRunWithoutFailingTheRest) {
   const Answer failing = call("study --out failing " + kTiny);
   EXPECT_EQ(failing.code, 1);
   EXPECT_NE(failing.errors.find("trust_s0 failed: camber: "), std::string::npos) << failing.errors;
-  EXPECT_NE(content(folder_ / "failing/failed/plain_s0.txt").find("model.safetensors"), std::string::npos);
+  EXPECT_NE(storage::read_file(folder_ / "failing/failed/plain_s0.txt").find("model.safetensors"), std::string::npos);
   EXPECT_EQ(records("failing").size(), 2U);
   fs::remove_all(folder_ / "failing/runs");
   const Answer mended = call("study --out failing " + kTiny);
@@ -144,7 +144,7 @@ TEST_F(StudyProgram, MakesTablesFromRecordsAlone) {
   EXPECT_EQ(call("study --tables --out whole").output, tables.output);
   std::ofstream(folder_ / "page.md") << "# Page\n<!-- tables -->\nold\n<!-- end of tables -->\nend\n";
   ASSERT_EQ(call("study --tables --out records_only --into page.md").code, 0);
-  EXPECT_EQ(content(folder_ / "page.md"),
+  EXPECT_EQ(storage::read_file(folder_ / "page.md"),
             "# Page\n<!-- tables -->\n" + tables.output + "<!-- end of tables -->\nend\n");
 }
 
@@ -153,7 +153,7 @@ TEST_F(StudyProgram, TheDocumentedTablesAreThoseOfTheRecords) {
   if (!fs::exists(docs / "study/records/plan.toml")) GTEST_SKIP() << "docs/study/records holds no study yet";
   fs::copy_file(docs / "study.md", folder_ / "study.md");
   ASSERT_EQ(call("study --tables --out '" + (docs / "study/records").string() + "' --into study.md").code, 0);
-  EXPECT_EQ(content(folder_ / "study.md"), content(docs / "study.md"));
+  EXPECT_EQ(storage::read_file(folder_ / "study.md"), storage::read_file(docs / "study.md"));
 }
 
 TEST_F(StudyProgram, RefusesWithOneSentence) {

@@ -35,7 +35,7 @@ class TrainProgram : public testing::Test {
     folder_ = fs::temp_directory_path() / ("camber_train_program_" + std::to_string(getpid()));
     fs::create_directories(folder_);
     ASSERT_EQ(call("simulate --out world --scenes 5 --world.frames=3 --seed 7").code, 0);
-    ASSERT_EQ(call("train --out run " + kSmall).code, 0) << content(folder_ / "errors");
+    ASSERT_EQ(call("train --out run " + kSmall).code, 0) << storage::read_file(folder_ / "errors");
   }
   static void TearDownTestSuite() { fs::remove_all(folder_); }
   void SetUp() override {
@@ -69,11 +69,11 @@ TEST_F(TrainProgram, WritesARunFolderThatIsWhole) {
   for (const char* name : {"config.toml", "environment.json", "metrics.jsonl", "metrics.csv", "result.json",
                            "model.safetensors", "checkpoints/last.safetensors", "checkpoints/previous.safetensors"})
     EXPECT_TRUE(fs::exists(folder_ / "run" / name)) << name;
-  const Json environment = Json::parse(content(folder_ / "run/environment.json"));
+  const Json environment = Json::parse(storage::read_file(folder_ / "run/environment.json"));
   EXPECT_EQ(environment["seed"], 3);
   EXPECT_EQ(environment["threads"], 1);
   EXPECT_FALSE(environment["data_fingerprint"].get<std::string>().empty());
-  const Json result = json_of(content(folder_ / "run/result.json"));
+  const Json result = json_of(storage::read_file(folder_ / "run/result.json"));
   EXPECT_TRUE(result["clean"]["mean_ap"].is_number());
   EXPECT_TRUE(result["clean"]["tp_errors"].contains("trans_err"));
   std::ifstream lines(folder_ / "run/metrics.jsonl");
@@ -85,15 +85,15 @@ TEST_F(TrainProgram, WritesARunFolderThatIsWhole) {
 }
 
 TEST_F(TrainProgram, ResumesToTheSameBytesAfterAStop) {
-  const std::string whole = content(folder_ / "run/checkpoints/last.safetensors");
+  const std::string whole = storage::read_file(folder_ / "run/checkpoints/last.safetensors");
   fs::copy(folder_ / "run", folder_ / "again", fs::copy_options::recursive);
   fs::rename(folder_ / "again/checkpoints/previous.safetensors", folder_ / "again/checkpoints/last.safetensors");
   const Answer resumed = call("train --resume again --threads 1");
   ASSERT_EQ(resumed.code, 0) << resumed.errors;
   EXPECT_NE(resumed.errors.find("at step 4"), std::string::npos) << resumed.errors;
-  EXPECT_EQ(content(folder_ / "again/checkpoints/last.safetensors"), whole);
+  EXPECT_EQ(storage::read_file(folder_ / "again/checkpoints/last.safetensors"), whole);
   const auto figures = [&](const char* run) {
-    Json result = json_of(content(folder_ / run / "result.json"));
+    Json result = json_of(storage::read_file(folder_ / run / "result.json"));
     result["clean"].erase("eval_time");
     return result;
   };
@@ -103,13 +103,13 @@ TEST_F(TrainProgram, ResumesToTheSameBytesAfterAStop) {
 TEST_F(TrainProgram, ResumesABranchFromItsFirstMomentOn) {
   const Answer branch = call("train --from run/model.safetensors --out early --loop.steps=2 --threads 1");
   ASSERT_EQ(branch.code, 0) << branch.errors;
-  const std::string whole = content(folder_ / "early/checkpoints/last.safetensors");
+  const std::string whole = storage::read_file(folder_ / "early/checkpoints/last.safetensors");
   // As killed before the first step: what it started from is all there is.
   fs::rename(folder_ / "early/checkpoints/previous.safetensors", folder_ / "early/checkpoints/last.safetensors");
   const Answer resumed = call("train --resume early --threads 1");
   ASSERT_EQ(resumed.code, 0) << resumed.errors;
   EXPECT_NE(resumed.errors.find("at step 0"), std::string::npos) << resumed.errors;
-  EXPECT_EQ(content(folder_ / "early/checkpoints/last.safetensors"), whole);
+  EXPECT_EQ(storage::read_file(folder_ / "early/checkpoints/last.safetensors"), whole);
 }
 
 TEST_F(TrainProgram, RefusesWithOneSentence) {
@@ -161,24 +161,24 @@ TEST_F(TrainProgram, PredictsResultsThatTheMetricsAccept) {
   ASSERT_EQ(predicted.code, 0) << predicted.errors;
   const std::int64_t boxes = json_of(predicted.output)["boxes"];
   EXPECT_GT(boxes, 0);
-  EXPECT_EQ(content(folder_ / "found.png").substr(1, 3), "PNG");
+  EXPECT_EQ(storage::read_file(folder_ / "found.png").substr(1, 3), "PNG");
   const std::string evaluated = "eval --run run --split val --format json" + world_config();
   const Answer metrics =
       call("metrics --results results.json --data world --version v1.0-simulated --split val --format json" +
            world_config());
   ASSERT_EQ(metrics.code, 0) << metrics.errors;
   EXPECT_EQ(json_of(call(evaluated).output)["clean"]["mean_ap"], json_of(metrics.output)["mean_ap"]);
-  const Json splits = Json::parse(content(folder_ / "world/v1.0-simulated/splits.json"));
+  const Json splits = Json::parse(storage::read_file(folder_ / "world/v1.0-simulated/splits.json"));
   const Answer strip = call("predict --run run --split val --scene " + splits["val"][0].get<std::string>() +
                             " --faults dark:3 --picture strip.png");
   EXPECT_EQ(strip.code, 0) << strip.errors;
-  EXPECT_EQ(content(folder_ / "strip.png").substr(1, 3), "PNG");
+  EXPECT_EQ(storage::read_file(folder_ / "strip.png").substr(1, 3), "PNG");
 }
 
 TEST_F(TrainProgram, LearnsFromMapsOfOtherEncoders) {
   fs::create_directories(folder_ / "maps");
   std::vector<float> bev(8 * 32 * 32), cameras(6 * 8 * 6 * 15);
-  for (const Json& sample : Json::parse(content(folder_ / "world/v1.0-simulated/sample.json"))) {
+  for (const Json& sample : Json::parse(storage::read_file(folder_ / "world/v1.0-simulated/sample.json"))) {
     const std::string token = sample["token"];
     for (std::size_t i = 0; i < bev.size(); ++i)
       bev[i] = std::sin(static_cast<float>(i) + static_cast<float>(token[0]));

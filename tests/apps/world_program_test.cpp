@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "apps/called_program.h"
 
@@ -12,19 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class WorldProgram : public testing::Test {
- protected:
-  void SetUp() override {
-    const char* program = std::getenv("CAMBER_PROGRAM");
-    if (program == nullptr) GTEST_SKIP() << "CAMBER_PROGRAM names no program to test";
-    folder_ = fs::temp_directory_path() / ("camber_world_program_" + std::to_string(getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  Answer call(const std::string& arguments) const { return call_program(arguments, folder_, folder_); }
-  fs::path folder_;
-};
+class WorldProgram : public CalledProgram {};
 
 TEST_F(WorldProgram, SimulatesFaultsAndInspects) {
   const Answer simulated = call("simulate --out world --scenes 4 --world.frames=3 --seed 7 --format json");
