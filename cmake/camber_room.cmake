@@ -30,8 +30,8 @@ function(camber_compile_quickly target)
 endfunction()
 
 # camber_add_room(<room> SOURCES <files> [NEEDS <rooms and libraries, public>] [USES <libraries, private>] [HOT])
-# HOT rooms have loops over numbers of their own, and are optimised in full.
-# makes the static library camber_<room> with the alias camber::<room>, under which it is installed too.
+# makes the static library camber_<room> with the alias camber::<room>, under which it is installed too. HOT rooms have
+# loops over numbers of their own, and are optimised in full.
 function(camber_add_room room)
   cmake_parse_arguments(ROOM "HOT" "" "SOURCES;NEEDS;USES" ${ARGN})
   add_library(camber_${room} STATIC ${ROOM_SOURCES})
