@@ -22,8 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "camber/benchmarks/peak.h"
 #include "kernels/attention.h"
-#include "machine_peak.h"
 #include "reference_problem.h"
 
 namespace camber::bench {
@@ -245,12 +245,11 @@ void run(const Settings& settings) {
   Workbench workbench(settings);
   std::vector<BenchCase> cases = workbench.cases();
   std::erase_if(cases, [&](const BenchCase& c) { return c.name.find(settings.only) == std::string::npos; });
-  double peak = 0, peak16 = 0;
+  benchmarks::ProcessorPeaks peaks;
   for (BenchCase& c : cases) c.run();  // warm-up: pages are touched, masks are made
   for (int round = 0; round < settings.rounds; ++round)
     for (BenchCase& c : cases) {
-      peak = std::max(peak, fma_peak(settings.threads));
-      peak16 = std::max(peak16, bfloat16_peak(settings.threads));
+      peaks.raise_to(benchmarks::measure_peaks(settings.threads));
       const double start = settings.seconds();
       c.run();
       c.best_seconds = std::min(c.best_seconds, settings.seconds() - start);
@@ -258,10 +257,10 @@ void run(const Settings& settings) {
   if (!settings.json)
     std::printf(
         "%s, %d threads, best of %d rounds; peak %.1f GFLOP/s, bfloat16 %.1f GFLOP/s\n%-36s %10s %10s %8s %9s\n",
-        isa_name(settings.isa), settings.threads, settings.rounds, peak, peak16, "case", "ms", "GFLOP/s", "of peak",
-        "extra MB");
+        isa_name(settings.isa), settings.threads, settings.rounds, peaks.fma, peaks.bf16, "case", "ms", "GFLOP/s",
+        "of peak", "extra MB");
   for (const BenchCase& c : cases) {
-    const double rate = c.gigaflops / c.best_seconds, share = rate / (c.bfloat16 && peak16 > 0 ? peak16 : peak);
+    const double rate = c.gigaflops / c.best_seconds, share = rate / (c.bfloat16 ? peaks.bf16 : peaks.fma);
     const double extra = extra_megabytes(c.run);
     if (settings.json)
       std::printf(

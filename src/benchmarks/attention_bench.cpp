@@ -41,11 +41,6 @@ void time_once(Timed& timed) {
   timed.best = std::min(timed.best, elapsed.count());
 }
 
-void raise_to(ProcessorPeaks& peaks, const ProcessorPeaks& seen) {
-  peaks = {
-      .fma = std::max(peaks.fma, seen.fma), .bf16 = std::max(peaks.bf16, seen.bf16), .instructions = seen.instructions};
-}
-
 // Counts the runs for the progress line.
 class Counter {
  public:
@@ -66,7 +61,7 @@ std::vector<BenchRow> time_in_turns(const std::vector<Contender>& contenders, co
   std::vector<Timed> all;
   for (const Contender& contender : contenders) all.push_back({.contender = contender, .ready = contender.ready()});
   for (std::int64_t round = 0; round <= options.repeats; ++round) {
-    raise_to(peaks, measure_peaks(threads));
+    peaks.raise_to(measure_peaks(threads));
     for (Timed& timed : all) {
       counter.begin(timed.contender.name + " " + timed.contender.pass);
       time_once(timed);

@@ -1,71 +1,59 @@
+#include "camber/benchmarks/peak.h"
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <thread>
 #include <vector>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
-#include "camber/benchmarks/attention.h"
-
-// Loops of independent multiply-adds that never leave the registers: what the processor gives when nothing else is in
-// the way. Each function returns the operations of one round.
+// What the processor gives when nothing else is in the way. In assembly, so that no compiler's choice of registers
+// comes between. Each function returns the operations of one call.
 namespace camber::benchmarks {
 namespace {
 
-constexpr int kRounds = 20000;
+constexpr std::int64_t kTurns = 20000;
 
 #if defined(__x86_64__)
-constexpr int kAccumulators = 12;  // latency 4 at two a cycle, with room to spare
+// Twelve independent chains hide a latency of 4 at two a cycle; two registers are read, one is added to.
+#define CAMBER_CHAINS(operation, registers)                                                         \
+  operation registers "0\n" operation registers "1\n" operation registers "2\n" operation registers \
+                      "3\n" operation registers "4\n" operation registers "5\n" operation registers \
+                      "6\n" operation registers "7\n" operation registers "8\n" operation registers \
+                      "9\n" operation registers "10\n" operation registers "11\n"
+#define CAMBER_TURNS(operation, registers)                                                                             \
+  std::int64_t turns = kTurns;                                                                                         \
+  __asm__ volatile("1:\n" CAMBER_CHAINS(operation, registers) "dec %0\njnz 1b\nvzeroupper"                             \
+                   : "+r"(turns)                                                                                       \
+                   :                                                                                                   \
+                   : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", \
+                     "xmm14", "xmm15", "cc")
 
-__attribute__((target("avx512f"))) double fma_avx512() {
-  __m512 sums[kAccumulators];
-  for (auto& sum : sums) sum = _mm512_set1_ps(1.0F);
-  const __m512 factor = _mm512_set1_ps(0.999F), term = _mm512_set1_ps(0.001F);
-  for (int round = 0; round < kRounds; ++round)
-    for (auto& sum : sums) {
-      sum = _mm512_fmadd_ps(sum, factor, term);
-      __asm__ volatile("" : "+v"(sum));
-    }
-  return 2.0 * 16 * kAccumulators * kRounds;
-}
+constexpr double kChains = 12;
 
-__attribute__((target("avx2,fma"))) double fma_avx2() {
-  __m256 sums[kAccumulators];
-  for (auto& sum : sums) sum = _mm256_set1_ps(1.0F);
-  const __m256 factor = _mm256_set1_ps(0.999F), term = _mm256_set1_ps(0.001F);
-  for (int round = 0; round < kRounds; ++round)
-    for (auto& sum : sums) {
-      sum = _mm256_fmadd_ps(sum, factor, term);
-      __asm__ volatile("" : "+x"(sum));
-    }
-  return 2.0 * 8 * kAccumulators * kRounds;
+double fma_avx2() {
+  CAMBER_TURNS("vfmadd231ps ", "%%ymm14, %%ymm15, %%ymm");
+  return 2 * 8 * kChains * kTurns;
 }
-
-__attribute__((target("avx512f,avx512bf16"))) double bf16_avx512() {
-  __m512 sums[kAccumulators];
-  for (auto& sum : sums) sum = _mm512_set1_ps(1.0F);
-  const __m512bh pairs = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.01F), _mm512_set1_ps(0.02F));
-  for (int round = 0; round < kRounds; ++round)
-    for (auto& sum : sums) {
-      sum = _mm512_dpbf16_ps(sum, pairs, pairs);
-      __asm__ volatile("" : "+v"(sum));
-    }
-  return 4.0 * 16 * kAccumulators * kRounds;
+double fma_avx512() {
+  CAMBER_TURNS("vfmadd231ps ", "%%zmm14, %%zmm15, %%zmm");
+  return 2 * 16 * kChains * kTurns;
 }
+double bf16_avx512() {
+  CAMBER_TURNS("vdpbf16ps ", "%%zmm14, %%zmm15, %%zmm");
+  return 2 * 32 * kChains * kTurns;
+}
+#undef CAMBER_TURNS
+#undef CAMBER_CHAINS
 #endif
 
 double fma_scalar() {
   float sums[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-  for (int round = 0; round < kRounds; ++round)
+  for (int turn = 0; turn < kTurns; ++turn)
     for (float& sum : sums) {
       sum = sum * 0.999F + 0.001F;
       __asm__ volatile("" : "+r"(sum));
     }
-  return 2.0 * 8 * kRounds;
+  return 2.0 * 8 * kTurns;
 }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -98,6 +86,12 @@ double best_rate(double (*loop)(), std::int64_t threads) {
 }
 
 }  // namespace
+
+void ProcessorPeaks::raise_to(const ProcessorPeaks& seen) {
+  fma = std::max(fma, seen.fma);
+  bf16 = std::max(bf16, seen.bf16);
+  instructions = seen.instructions;
+}
 
 ProcessorPeaks measure_peaks(std::int64_t threads) {
   const std::int64_t count = std::max<std::int64_t>(1, threads);

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "camber/benchmarks/peak.h"
+
 /// The operator and what a user would otherwise call, timed in one run; no torch header.
 namespace camber::benchmarks {
 
@@ -48,13 +50,6 @@ struct ScalingRow {
   BenchRow row{};
 };
 
-/// What the processor reaches in a loop of independent multiply-adds, in GFLOP/s over all threads.
-struct ProcessorPeaks {
-  double fma = 0;
-  double bf16 = 0;  ///< dot products of bfloat16 pairs; that of fma where the processor has none
-  std::string instructions{};
-};
-
 struct AttentionBench {
   AttentionBenchOptions options{};
   std::string processor{}, torch_version{}, torch_capability{}, implementation{};
@@ -80,9 +75,6 @@ AttentionBench bench_attention(const AttentionBenchOptions& options, const Memor
 /// The same meter for every row: growth of the peak of resident memory (VmHWM) during one run, less what the run
 /// returns, in megabytes of 2^20 bytes. To be called once in a process that did nothing else.
 double measure_memory(const AttentionBenchOptions& options, std::string_view name, std::string_view pass);
-
-/// Measures the peaks on this many threads; takes a tenth of a second.
-ProcessorPeaks measure_peaks(std::int64_t threads);
 
 std::string to_text(const AttentionBench& bench);
 std::string to_json(const AttentionBench& bench);
