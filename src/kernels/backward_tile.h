@@ -25,7 +25,12 @@ inline void find_floors(const BackwardTask& task, const BackwardTile& tile, cons
 }
 
 // Whether the windows may come as factors on the weights without them.
-inline bool moderate(Stretches windows, const float* values) {
+inline bool moderate(const BackwardTask& task, const BackwardTile& tile, int row, Stretches windows,
+                     const float* values) {
+  if (windows.empty()) return true;
+  const WindowPlan& plan = task.job.windows;
+  const std::int64_t tile_of_plan = plan_tile(plan, task.batch, query_of(task, tile.first_row + row));
+  if (largest_window(plan, task.problem.windows, tile.head, tile_of_plan) <= kLargestFactor) return true;
   Vec largest = zero();
   for (const WindowStretch& stretch : windows) largest = max(largest, absolute(stretch_values(stretch, values, false)));
   return max_of(largest) <= kLargestFactor;
@@ -149,7 +154,7 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
   const int panels = round_up(block.length, kPanel) / kPanel;
   const Stretches windows = windows_of(task, tile, block, row);
   const float* values = window_values(task.problem.windows, tile.head);
-  const bool direct = direct_slopes(task, block) && moderate(windows, values);
+  const bool direct = direct_slopes(task, block) && moderate(task, tile, row, windows, values);
   const bool masked = direct && task.problem.mask.data != nullptr;
   float floor[M];
   find_floors<M>(task, tile, block, row, rows, floor);

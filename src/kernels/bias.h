@@ -149,6 +149,12 @@ inline const float* window_values(const WindowBias& windows, std::int64_t head) 
   return windows.value + (windows.heads == 1 ? 0 : head) * windows.entries;
 }
 
+// The largest |value| of the windows of a tile that has some, in units of log2: a bound for all of its blocks, without
+// a look at the values, which lie far apart in memory.
+inline float largest_window(const WindowPlan& plan, const WindowBias& windows, std::int64_t head, std::int64_t tile) {
+  return plan.largest[(windows.heads == 1 ? 0 : head) * plan.tiles + tile] * kLog2E;
+}
+
 // The [S] values of row (batch, head, query), or null.
 inline const float* segment_values(const AttentionProblem& problem, std::int64_t batch, std::int64_t head,
                                    std::int64_t query) {

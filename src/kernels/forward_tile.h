@@ -44,6 +44,18 @@ inline void find_shifts(const ForwardTask<Numbers>& task, const KeyBlock& block,
   }
 }
 
+// At least every window value of the tile on this block. Exact where the tile's largest would cost the direct way.
+template <class Numbers>
+inline float highest_window(const ForwardTask<Numbers>& task, std::int64_t tile, Stretches windows) {
+  if (windows.empty() || task.without_bias) return 0;
+  const float largest = largest_window(task.job.windows, task.problem.windows, task.head, tile);
+  if (largest <= kHeadroom / 4) return largest;
+  Vec highest = zero();
+  for (const WindowStretch& stretch : windows)
+    highest = max(highest, stretch_values(stretch, task.window_value, false));
+  return max_of(highest);
+}
+
 // 1. What the tile's bias is: the mask goes to the strip, of windows and segments the bounds are found.
 template <class Numbers, int M>
 inline void find_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
@@ -58,10 +70,7 @@ inline void find_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row
                                                    task.masks.mask_row, task.rows - row, task.rows - row - M, task.plan,
                                                    block, task.scratch.strip)
                   : 0.0f;
-  Vec highest = zero();
-  for (const WindowStretch& stretch : bias.windows)
-    highest = max(highest, stretch_values(stretch, task.window_value, task.without_bias));
-  bias.highest_window = max_of(highest);
+  bias.highest_window = highest_window(task, tile, bias.windows);
   bias.highest = highest_mask + bias.highest_window;
 }
 

@@ -14,16 +14,17 @@ namespace {
 // The queries of each batch by the key in the middle of their lists: neighbours in this order share most of their keys,
 // which then stay in the cache. Rows do not depend on each other, so that no bit depends on the order.
 std::vector<std::int32_t> order_of_rows(const SparseProblem& p) {
-  std::vector<std::int32_t> order(static_cast<std::size_t>(p.batches * p.queries));
+  std::vector<std::int32_t> order(static_cast<std::size_t>(p.batches * p.queries)), middle(order.size());
   for (std::int64_t b = 0; b < p.batches; ++b) {
     const std::int64_t* offsets = p.lists.row_offsets + b * p.queries;
-    const auto middle = [&](std::int32_t query) {
+    std::int32_t* middles = middle.data() + b * p.queries;
+    for (std::int64_t query = 0; query < p.queries; ++query) {
       const std::int64_t first = offsets[query], end = offsets[query + 1];
-      return first == end ? -1 : p.lists.key_index[first + (end - first) / 2];
-    };
+      middles[query] = first == end ? -1 : p.lists.key_index[first + (end - first) / 2];
+    }
     const auto begin = order.begin() + b * p.queries, end = begin + p.queries;
     std::iota(begin, end, 0);
-    std::stable_sort(begin, end, [&](std::int32_t x, std::int32_t y) { return middle(x) < middle(y); });
+    std::stable_sort(begin, end, [&](std::int32_t x, std::int32_t y) { return middles[x] < middles[y]; });
   }
   return order;
 }
@@ -46,23 +47,27 @@ struct ListsByKey {
         entry(static_cast<std::size_t>(p.lists.entries)),
         query(static_cast<std::size_t>(p.lists.entries)) {
     // offsets[i + 1] counts the entries of key i, then becomes its first place, then, as they are placed, its end.
-    const auto key_of = [&](std::int64_t row, std::int64_t e) {
-      return static_cast<std::size_t>(row / p.queries * p.keys + p.lists.key_index[e]);
-    };
-    const std::int64_t rows = p.batches * p.queries;
-    for (std::int64_t row = 0; row < rows; ++row)
-      for (std::int64_t e = p.lists.row_offsets[row]; e < p.lists.row_offsets[row + 1]; ++e)
-        ++offsets[key_of(row, e) + 1];
+    for_entries(p, [&](std::int64_t key, std::int64_t, std::int64_t) { ++offsets[static_cast<std::size_t>(key) + 1]; });
     std::int64_t place = 0;
     for (std::size_t i = 1; i < offsets.size(); ++i) {
       longest = std::max(longest, offsets[i]);
       place += std::exchange(offsets[i], place);
     }
-    for (std::int64_t row = 0; row < rows; ++row)
-      for (std::int64_t e = p.lists.row_offsets[row]; e < p.lists.row_offsets[row + 1]; ++e) {
-        const auto to = static_cast<std::size_t>(offsets[key_of(row, e) + 1]++);
-        entry[to] = e;
-        query[to] = static_cast<std::int32_t>(row % p.queries);
+    for_entries(p, [&](std::int64_t key, std::int64_t row_query, std::int64_t e) {
+      const auto to = static_cast<std::size_t>(offsets[static_cast<std::size_t>(key) + 1]++);
+      entry[to] = e;
+      query[to] = static_cast<std::int32_t>(row_query);
+    });
+  }
+
+ private:
+  // visit(key counted over the batches, query, entry), in the order of the rows.
+  template <class Visit>
+  static void for_entries(const SparseProblem& p, const Visit& visit) {
+    for (std::int64_t b = 0; b < p.batches; ++b)
+      for (std::int64_t row_query = 0; row_query < p.queries; ++row_query) {
+        const std::int64_t* offsets = p.lists.row_offsets + b * p.queries + row_query;
+        for (std::int64_t e = offsets[0]; e < offsets[1]; ++e) visit(b * p.keys + p.lists.key_index[e], row_query, e);
       }
   }
 };

@@ -56,6 +56,7 @@ struct WindowStretch {
 struct WindowPlan {
   const WindowStretch* stretches;
   const std::int64_t* begin;  // [blocks + 1, tiles]
+  const float* largest;       // [1|H, tiles], the largest |value| of a tile's rows; NaN where there is one
   std::int64_t batch, query;  // the first ones of the box
   std::int64_t batch_tiles, tiles;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <new>
 
@@ -49,6 +50,14 @@ struct TileWalk {
   }
 };
 
+// Without their sign, floats are ordered as their bits are, NaN above all; and integers the compiler vectorises.
+float largest_absolute(const float* values, std::int64_t count) {
+  std::int32_t largest = 0;
+  for (std::int64_t i = 0; i < count; ++i)
+    largest = std::max(largest, std::bit_cast<std::int32_t>(values[i]) & std::numeric_limits<std::int32_t>::max());
+  return std::bit_cast<float>(largest);
+}
+
 }  // namespace
 
 void WindowPlans::build(const AttentionProblem& problem, const KeyPlans& plans, const RowBox& box, int tile_rows,
@@ -67,7 +76,9 @@ void WindowPlans::build(const AttentionProblem& problem, const KeyPlans& plans, 
   stretches_.reset(static_cast<WindowStretch*>(std::malloc(static_cast<std::size_t>(entries) * sizeof(WindowStretch))));
   if (stretches_ == nullptr) throw std::bad_alloc();
   begin_.resize(static_cast<std::size_t>((blocks + 1) * tiles));
-  plan_ = {stretches_.get(), begin_.data(), box.batch, box.query, batch_tiles, tiles};
+  const WindowBias& windows = problem.windows;
+  largest_.resize(static_cast<std::size_t>(windows.heads * tiles));
+  plan_ = {stretches_.get(), begin_.data(), largest_.data(), box.batch, box.query, batch_tiles, tiles};
   run_tasks(problem.parallel, tiles, 0, [&](std::int64_t tile, std::byte*) {
     const std::int64_t batch = box.batch + tile / batch_tiles, row = tile % batch_tiles * tile_rows;
     const KeyPlan& plan = plans.of(batch);
@@ -84,6 +95,9 @@ void WindowPlans::build(const AttentionProblem& problem, const KeyPlans& plans, 
       if (b >= plan.block_count) continue;
       for (int i = 0; i < rows; ++i) to = walk.place(i, plan.blocks[b], i * block_keys, to);
     }
+    for (std::int64_t head = 0; head < windows.heads; ++head)
+      largest_[static_cast<std::size_t>(head * tiles + tile)] =
+          largest_absolute(windows.value + head * windows.entries + of_row[0], of_row[rows] - of_row[0]);
   });
 }
 

@@ -28,6 +28,7 @@ class WindowPlans {
   // Not cleared: a tile's list begins where its entries would, and the pages in between are never touched.
   std::unique_ptr<WindowStretch, Free> stretches_;
   std::vector<std::int64_t> begin_;
+  std::vector<float> largest_;
   WindowPlan plan_{};
 };
 
