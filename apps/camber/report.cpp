@@ -24,8 +24,10 @@ struct ReportArguments {
   double interval = 5;
 };
 
-// What changes when a run goes on: its records and, at the end, its result.
-std::pair<std::uintmax_t, bool> state_of(const std::filesystem::path& run) {
+// What changes when a run goes on: its records and, at the end, its result. To be looked at before a page is written,
+// so that what comes while it is written is not missed.
+using RunState = std::pair<std::uintmax_t, bool>;
+RunState state_of(const std::filesystem::path& run) {
   std::error_code ignored;
   return {std::filesystem::file_size(run / "metrics.jsonl", ignored), std::filesystem::exists(run / "result.json")};
 }
@@ -39,9 +41,8 @@ void write_page(const ReportArguments& arguments) {
 }
 
 // Writes the page anew whenever the run has moved, until it has a result or someone presses Ctrl-C.
-void watch(const ReportArguments& arguments) {
+void watch(const ReportArguments& arguments, RunState written) {
   stop_on_signals();
-  auto written = state_of(arguments.path);
   auto next = std::chrono::steady_clock::now();
   while (!interrupted && !written.second) {
     next += std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(arguments.interval));
@@ -59,12 +60,13 @@ int run_report(ReportArguments& arguments, const CommonOptions& common) {
     throw std::invalid_argument(
         fmt::format("[report] --interval must be above 0 seconds, got {:g}", arguments.interval));
   if (arguments.out.empty()) arguments.out = (std::filesystem::path(arguments.path) / "report.html").string();
+  const RunState written = state_of(arguments.path);
   write_page(arguments);
   const auto bytes = std::filesystem::file_size(arguments.out);
   print_answer(common.format == Format::kJson
                    ? fmt::format("{{\"out\": \"{}\", \"bytes\": {}}}\n", arguments.out, bytes)
                    : fmt::format("wrote {} ({:.1f} MB)\n", arguments.out, static_cast<double>(bytes) / 1e6));
-  if (arguments.watch) watch(arguments);
+  if (arguments.watch) watch(arguments, written);
   return kSuccess;
 }
 
