@@ -10,16 +10,17 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "camber/benchmarks/peak.h"
@@ -68,8 +69,8 @@ kernels::ParallelFor threads(int count) {
 // The problem's arrays, the results' arrays, and the calls that are measured.
 class Workbench {
  public:
-  explicit Workbench(const Settings& settings)
-      : settings_(settings),
+  explicit Workbench(Settings settings)
+      : settings_(std::move(settings)),
         data_(ReferenceSizes{}),
         rows_(data_.sizes.batches * data_.sizes.heads * data_.sizes.queries),
         output_(size(rows_ * data_.sizes.width)),
@@ -282,6 +283,9 @@ int main(int argc, char** argv) {
   } catch (const std::invalid_argument& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "[kernels_bench] %s\n", error.what());
+    return 1;
   }
   return 0;
 }

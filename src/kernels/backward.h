@@ -40,7 +40,7 @@ inline void prepare_rows(const BackwardJob& job, std::int64_t in_wave) {
       delta[first + i] = 0;
       if (i >= rows) continue;
       const std::int64_t query = job.wave.query + first + i, at = (batch * p.heads + head) * p.queries + query;
-      const float* output = row_of<float>(job.input.output, batch, head, query);
+      const auto* output = row_of<float>(job.input.output, batch, head, query);
       Vec sum = zero();
       for (int d = 0; d < sizes.value_width; d += kLanes)
         sum =

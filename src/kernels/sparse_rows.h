@@ -38,13 +38,13 @@ inline float* sparse_row(const GradientRows& rows, std::int64_t batch, std::int6
 
 // products[i] = vector . rows[i], for i < count rounded up to kLanes; rows has so many pointers, `vector` is padded
 // with zeros.
-__attribute__((noinline)) void scalar_products(const float* vector, std::int64_t width, const float* const* rows,
-                                               std::int64_t count, float* products) {
+inline __attribute__((noinline)) void scalar_products(const float* vector, std::int64_t width, const float* const* rows,
+                                                      std::int64_t count, float* products) {
   const std::int64_t whole = width / kLanes * kLanes;
   for (std::int64_t first = 0; first < count; first += kLanes) {
     Vec sums[kLanes];
 #pragma GCC unroll 16
-    for (int i = 0; i < kLanes; ++i) sums[i] = zero();
+    for (Vec& sum : sums) sum = zero();
     for (std::int64_t d = 0; d < whole; d += kLanes) {
       const Vec left = load(vector + d);
 #pragma GCC unroll 16
@@ -78,8 +78,8 @@ inline __attribute__((always_inline)) void sum_columns(const float* weights, con
 }
 
 // to = scale * sum over i of weights[i] * rows[i], over `width` columns.
-__attribute__((noinline)) void weighted_sum(const float* weights, const float* const* rows, std::int64_t count,
-                                            std::int64_t width, float scale, float* to) {
+inline __attribute__((noinline)) void weighted_sum(const float* weights, const float* const* rows, std::int64_t count,
+                                                   std::int64_t width, float scale, float* to) {
   std::int64_t column = 0;
   for (; column + 8 * kLanes <= width; column += 8 * kLanes) sum_columns<8>(weights, rows, count, column, scale, to);
   for (; column + 4 * kLanes <= width; column += 4 * kLanes) sum_columns<4>(weights, rows, count, column, scale, to);
