@@ -27,7 +27,7 @@ struct Scores {
 
 }  // namespace
 
-double area_under_curve(std::vector<double> positive, std::vector<double> negative) {
+double area_under_curve(const std::vector<double>& positive, std::vector<double> negative) {
   if (positive.empty() || negative.empty()) return 0.5;
   std::sort(negative.begin(), negative.end());
   double above = 0;

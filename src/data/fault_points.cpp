@@ -53,6 +53,7 @@ void shift_objects(std::vector<LidarPoint>& points, std::span<const geometry::Bo
 float ground_of(const std::vector<LidarPoint>& points) {
   if (points.empty()) return -1.8F;
   std::vector<float> heights;
+  heights.reserve(points.size());
   for (const LidarPoint& p : points) heights.push_back(p.z);
   const auto middle = heights.begin() + static_cast<std::ptrdiff_t>(heights.size() / 20);
   std::nth_element(heights.begin(), middle, heights.end());

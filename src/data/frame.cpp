@@ -8,7 +8,7 @@ namespace {
 
 std::vector<std::string> chosen_channels(const Dataset& dataset, Modality modality,
                                          const std::vector<std::string>& wanted, const char* argument) {
-  const std::vector<std::string> known = dataset.channels(modality);
+  std::vector<std::string> known = dataset.channels(modality);
   if (wanted.empty()) return known;
   for (const std::string& channel : wanted) {
     if (std::find(known.begin(), known.end(), channel) != known.end()) continue;

@@ -26,7 +26,7 @@ void paste_enlarged(Canvas& canvas, int left, int top, int width, const Picture&
     const auto row = std::min(picture.height - 1, static_cast<std::int64_t>(y / scale));
     for (int x = 0; x < width; ++x) {
       const auto column = std::min(picture.width - 1, static_cast<std::int64_t>(x / scale));
-      std::copy_n(picture.row(row) + 3 * column, 3, enlarged.begin() + 3 * (y * width + x));
+      std::copy_n(picture.row(row) + 3 * column, 3, enlarged.begin() + 3 * (std::ptrdiff_t{y} * width + x));
     }
   }
   canvas.picture(left, top, enlarged, width, height);

@@ -36,7 +36,7 @@ struct BlockMasks {
 #if defined(__SSE2__)
 BlockMasks masks_of(const char* block) {
   BlockMasks masks;
-  for (int part = 0; part < 4; ++part) {
+  for (std::ptrdiff_t part = 0; part < 4; ++part) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 16 * part));
     const auto equal = [part](const __m128i& among, char c) {
       const int bits = _mm_movemask_epi8(_mm_cmpeq_epi8(among, _mm_set1_epi8(c)));

@@ -155,6 +155,7 @@ BootstrapIntervals bootstrap(const EvaluationBoxes& boxes, const EvaluationConfi
   BootstrapIntervals intervals{.replicates = replicates, .scenes = draws.scenes()};
   const auto collect = [&drawn](auto&& figure) {
     std::vector<double> values;
+    values.reserve(drawn.size());
     for (const DetectionMetrics& metrics : drawn) values.push_back(figure(metrics));
     return interval_of(std::move(values));
   };

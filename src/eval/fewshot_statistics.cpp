@@ -88,7 +88,8 @@ struct Standardiser {
   std::vector<double> mean{}, deviation{};
 
   Standardiser(std::span<const float> values, std::size_t width) : mean(width, 0), deviation(width, 0) {
-    const double rows = static_cast<double>(values.size() / width);
+    const std::size_t count = values.size() / width;
+    const auto rows = static_cast<double>(count);
     for (std::size_t i = 0; i < values.size(); ++i) mean[i % width] += static_cast<double>(values[i]) / rows;
     for (std::size_t i = 0; i < values.size(); ++i)
       deviation[i % width] += std::pow(static_cast<double>(values[i]) - mean[i % width], 2) / rows;

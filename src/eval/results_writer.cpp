@@ -24,7 +24,7 @@ std::string list(const Numbers& numbers, const std::string& token, bool may_be_n
 
 std::string box_object(const DetectionBox& box, const std::string& token) {
   const std::string_view attribute =
-      box.attribute == kNoAttribute ? "" : kAttributeNames[static_cast<std::size_t>(box.attribute)];
+      box.attribute == kNoAttribute ? "" : kAttributeNames[static_cast<std::uint8_t>(box.attribute)];
   return fmt::format(
       "{{\"sample_token\": \"{}\", \"translation\": {}, \"size\": {}, \"rotation\": {}, \"velocity\": {}, "
       "\"detection_name\": \"{}\", \"detection_score\": {}, \"attribute_name\": \"{}\"}}",

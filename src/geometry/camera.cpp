@@ -48,8 +48,9 @@ PictureTransform PictureTransform::fit_bottom(std::int64_t source_width, std::in
                                  static_cast<double>(width) / static_cast<double>(source_width));
   const auto resized_width = static_cast<std::int64_t>(static_cast<double>(source_width) * resize);
   const auto resized_height = static_cast<std::int64_t>(static_cast<double>(source_height) * resize);
+  const std::int64_t crop_x = std::max<std::int64_t>(0, resized_width - width) / 2;
   return {.resize = resize,
-          .crop_x = static_cast<double>(std::max<std::int64_t>(0, resized_width - width) / 2),
+          .crop_x = static_cast<double>(crop_x),
           .crop_y = static_cast<double>(resized_height - height),
           .width = width,
           .height = height};

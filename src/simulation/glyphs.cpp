@@ -77,7 +77,7 @@ double squared_distance(Point p, Point a, Point b) {
 
 // Distance of every pixel's centre to the nearest stroke, in pixels.
 std::vector<double> distances(const std::vector<Stroke>& strokes, std::int64_t size) {
-  const double pixels = static_cast<double>(size);
+  const auto pixels = static_cast<double>(size);
   std::vector<double> field(static_cast<std::size_t>(size * size), std::numeric_limits<double>::max());
   for (const Stroke& stroke : strokes) {
     const auto points = points_of(stroke);
@@ -107,8 +107,8 @@ std::vector<float> render_style(const std::vector<double>& field, std::int64_t s
   const random::NoiseField grain(stream.at("grain"));
   std::vector<float> picture(field.size());
   for (std::size_t i = 0; i < field.size(); ++i) {
-    const double x = static_cast<double>(static_cast<std::int64_t>(i) % size),
-                 y = static_cast<double>(static_cast<std::int64_t>(i) / size);
+    const std::int64_t row = static_cast<std::int64_t>(i) / size, column = static_cast<std::int64_t>(i) % size;
+    const auto x = static_cast<double>(column), y = static_cast<double>(row);
     const double ink = coverage(pen - field[i]);
     const auto words = grain.words(static_cast<std::uint32_t>(i));
     double value = ink;

@@ -37,8 +37,7 @@ struct Hit {
 class Sweep {
  public:
   Sweep(const Scene& scene, const LidarOptions& lidar, double seconds, const random::Stream& stream)
-      : scene_(scene),
-        lidar_(lidar),
+      : lidar_(lidar),
         mount_(mount_of(scene, lidar, seconds)),
         noise_(stream.at("noise")),
         yaw_cosine_(static_cast<float>(std::cos(mount_.yaw))),
@@ -79,7 +78,6 @@ class Sweep {
   Hit cast_one(Vector direction) const;
   LidarReturn make_return(Vector direction, const Hit& hit, float noise, std::int32_t ring) const;
 
-  const Scene& scene_;
   const LidarOptions& lidar_;
   Mount mount_;
   NoiseField noise_;

@@ -18,7 +18,7 @@ struct CueSeparation {
 };
 
 /// The area under the ROC curve: the chance that a positive scores above a negative, ties counting half.
-double area_under_curve(std::vector<double> positive, std::vector<double> negative);
+double area_under_curve(const std::vector<double>& positive, std::vector<double> negative);
 
 /// Every fault in turn on every sample: the deliveries that it hit against the same sensors' sound ones.
 std::vector<CueSeparation> cue_separation(const Dataset& dataset, std::span<const Index> samples,
