@@ -137,6 +137,14 @@ void refuse_empty_folders(const std::filesystem::path& path) {
       refuse_pictures(folder.path().string() + " is an empty folder: a class must have pictures");
 }
 
+[[noreturn]] void refuse_line(const std::string& where, std::size_t number, const std::string& line) {
+  refuse_pictures(where + ":" + std::to_string(number) + " must have two fields, got '" + line + "'");
+}
+
+[[noreturn]] void refuse_answer(const std::string& run, const std::string& question, const std::string& answer) {
+  refuse_pictures(run + " names '" + question + "' and '" + answer + "', which must both exist");
+}
+
 std::vector<std::pair<std::string, std::string>> read_pairs(const std::string& text, char separator,
                                                             const std::string& where) {
   std::vector<std::pair<std::string, std::string>> pairs;
@@ -150,7 +158,7 @@ std::vector<std::pair<std::string, std::string>> read_pairs(const std::string& t
     if (line.empty()) continue;
     const std::size_t cut = line.find(separator);
     if (cut == std::string::npos || line.find(separator, cut + 1) != std::string::npos)
-      refuse_pictures(where + ":" + std::to_string(line_number) + " must have two fields, got '" + line + "'");
+      refuse_line(where, line_number, line);
     pairs.emplace_back(line.substr(0, cut), line.substr(cut + 1));
   }
   return pairs;
@@ -248,8 +256,7 @@ FixedEpisodes read_omniglot_runs(const PictureSetOptions& options) {
       }
     for (const auto& [question, answer] : pairs) {
       if (!place.contains(question) || !label.contains(answer))
-        refuse_pictures(options.path.string() + ": " + run + " names '" + question + "' and '" + answer +
-                        "', which must both exist");
+        refuse_answer(options.path.string() + ": " + run, question, answer);
       episode.examples.push_back(place[question]);
       episode.labels.push_back(label[answer]);
     }

@@ -97,7 +97,8 @@ void row_figures(Figures& figures, const std::string& group, const RowSums& sums
   std::map<std::string, double> by_sensor;
   for (std::size_t segment = 0; segment < sums.mass.size(); ++segment)
     by_sensor[sample.segments[segment]] += sums.mass[segment] / sums.rows;
-  for (const auto& [sensor, mass] : by_sensor) add(figures, group + "mass/" + sensor, mass);
+  const std::string mass_of = group + "mass/";
+  for (const auto& [sensor, mass] : by_sensor) add(figures, mass_of + sensor, mass);
 }
 
 void check_sizes(const AttentionSample& sample) {

@@ -37,12 +37,12 @@ std::string escaped(std::string_view text) {
 }
 
 std::string to_html(const Page& page) {
-  std::string html(k_page_html);
-  put(html, "{{uplot_license}}", k_uplot_license);
-  put(html, "{{uplot_css}}", k_uplot_css);
-  put(html, "{{page_css}}", k_page_css);
-  put(html, "{{uplot_js}}", k_uplot_js);
-  put(html, "{{page_js}}", k_page_js);
+  std::string html(kPageHtml);
+  put(html, "{{uplot_license}}", kUplotLicense);
+  put(html, "{{uplot_css}}", kUplotCss);
+  put(html, "{{page_css}}", kPageCss);
+  put(html, "{{uplot_js}}", kUplotJs);
+  put(html, "{{page_js}}", kPageJs);
   put(html, "{{data}}", without_tags(to_json(page)));
   put(html, "{{title}}", escaped(page.title));  // last, and first in the file: no title can be taken for a mark
   return html;

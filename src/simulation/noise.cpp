@@ -10,6 +10,10 @@ float smooth(float t) {
   return t * t * (3 - 2 * t);
 }
 
+std::size_t index_of(int row, int column, int side) {
+  return static_cast<std::size_t>(row) * static_cast<std::size_t>(side) + static_cast<std::size_t>(column);
+}
+
 }  // namespace
 
 NoiseTile::NoiseTile(random::Stream stream) : value_(static_cast<std::size_t>(kSide) * kSide) {
@@ -26,10 +30,10 @@ NoiseTile::NoiseTile(random::Stream stream) : value_(static_cast<std::size_t>(kS
         const int r0 = row / step, c0 = column / step, r1 = (r0 + 1) % grid, c1 = (c0 + 1) % grid;
         const float fr = smooth(static_cast<float>(row % step) / static_cast<float>(step));
         const float fc = smooth(static_cast<float>(column % step) / static_cast<float>(step));
-        const auto at = [&](int r, int c) { return node[static_cast<std::size_t>(r * grid + c)]; };
+        const auto at = [&](int r, int c) { return node[index_of(r, c, grid)]; };
         const float low = at(r0, c0) + fc * (at(r0, c1) - at(r0, c0)),
                     high = at(r1, c0) + fc * (at(r1, c1) - at(r1, c0));
-        value_[static_cast<std::size_t>(row * kSide + column)] += weight * (low + fr * (high - low));
+        value_[index_of(row, column, kSide)] += weight * (low + fr * (high - low));
       }
     }
   }
@@ -41,7 +45,7 @@ float NoiseTile::at(float u, float v) const {
   const int fu = whole_below(su), fv = whole_below(sv);
   const int c0 = fu & (kSide - 1), r0 = fv & (kSide - 1), c1 = (c0 + 1) & (kSide - 1), r1 = (r0 + 1) & (kSide - 1);
   const float a = su - static_cast<float>(fu), b = sv - static_cast<float>(fv);
-  const auto node = [this](int r, int c) { return value_[static_cast<std::size_t>(r * kSide + c)]; };
+  const auto node = [this](int r, int c) { return value_[index_of(r, c, kSide)]; };
   const float low = node(r0, c0) + a * (node(r0, c1) - node(r0, c0));
   const float high = node(r1, c0) + a * (node(r1, c1) - node(r1, c0));
   return low + b * (high - low);

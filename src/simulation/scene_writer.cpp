@@ -135,7 +135,7 @@ std::vector<LidarReturn> SceneWriter::write_sweep(std::int64_t frame, std::int64
   const double seconds = key_seconds - static_cast<double>(back) * rig_.lidar.sweep_interval * 1e-3;
   const random::Stream stream =
       place_.stream.at("lidar").at(static_cast<std::uint64_t>(frame * rig_.lidar.sweeps + back));
-  const std::vector<LidarReturn> points = sweep(scene_, rig_.lidar, seconds, back == 0, stream);
+  std::vector<LidarReturn> points = sweep(scene_, rig_.lidar, seconds, back == 0, stream);
   std::vector<float> values;
   values.reserve(points.size() * 5);
   for (const LidarReturn& p : points)

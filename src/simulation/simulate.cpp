@@ -37,7 +37,7 @@ std::string add_sensor(SharedTables& tables, const std::string& channel, const c
                        const geometry::Quaternion& rotation, const geometry::Vector3& place, const Json& intrinsic,
                        const random::Stream& stream) {
   const std::string sensor = token_of(stream.at("sensor").at(channel));
-  const std::string calibration = token_of(stream.at("calibrated_sensor").at(channel));
+  std::string calibration = token_of(stream.at("calibrated_sensor").at(channel));
   tables.sensor.push_back({{"token", sensor}, {"channel", channel}, {"modality", modality}});
   tables.calibrated_sensor.push_back({{"token", calibration},
                                       {"sensor_token", sensor},
@@ -65,7 +65,7 @@ void add_vocabulary(SharedTables& tables, const random::Stream& stream) {
         {{"token", tables.tokens.categories.back()}, {"name", name}, {"description", "simulated " + name}});
   }
   const auto attribute = [&](const char* name) {
-    const std::string token = token_of(stream.at("attribute").at(name));
+    std::string token = token_of(stream.at("attribute").at(name));
     tables.attribute.push_back({{"token", token}, {"name", name}, {"description", name}});
     return token;
   };
@@ -125,7 +125,7 @@ void run_parallel(std::int64_t count, int threads, const std::function<void(std:
 // The plain has no map to show, but readers want the file: a square of white.
 std::int64_t write_map(const fs::path& path) {
   constexpr int kSide = 16;
-  const std::vector<std::uint8_t> white(kSide * kSide * 3, 255);
+  const std::vector<std::uint8_t> white(std::size_t{kSide} * kSide * 3, 255);
   const std::string bytes = drawing::encode_png(white, kSide, kSide);
   storage::write_file(path, bytes);
   return static_cast<std::int64_t>(bytes.size());

@@ -44,17 +44,17 @@ TEST_F(HealthProgram, report_writes_a_page_and_watch_ends_with_the_run) {
   const Answer once = call("report run --out page.html --format json");
   ASSERT_EQ(once.code, 0) << once.errors;
   EXPECT_EQ(nlohmann::json::parse(once.output)["out"], "page.html");
-  EXPECT_NE(content(folder_ / "page.html").find("\"refresh_seconds\":0"), std::string::npos);
+  EXPECT_NE(storage::read_file(folder_ / "page.html").find("\"refresh_seconds\":0"), std::string::npos);
   std::thread finish([this] {
     for (int wait = 0; wait < 300 && !std::filesystem::exists(folder_ / "run" / "report.html"); ++wait)
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    EXPECT_NE(content(folder_ / "run" / "report.html").find("\"refresh_seconds\":0.2"), std::string::npos);
+    EXPECT_NE(storage::read_file(folder_ / "run" / "report.html").find("\"refresh_seconds\":0.2"), std::string::npos);
     storage::write_file(folder_ / "run" / "result.json", "{\"clean\": {\"mean_ap\": 0.5, \"nd_score\": 0.5}}");
   });
   const Answer watched = call("report run --watch --interval 0.2");
   finish.join();
   EXPECT_EQ(watched.code, 0) << watched.errors;
-  EXPECT_NE(content(folder_ / "run" / "report.html").find("a finished run"), std::string::npos);
+  EXPECT_NE(storage::read_file(folder_ / "run" / "report.html").find("a finished run"), std::string::npos);
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ TEST_F(ProgramTest, PictureIsWrittenBesideTheAnswer) {
   const Answer answer = call("analyze softmax --format json --picture '" + path.string() + "'");
   EXPECT_EQ(answer.code, 0);
   EXPECT_FALSE(nlohmann::json::parse(answer.output).empty());
-  const std::string svg = content(path);
+  const std::string svg = storage::read_file(path);
   EXPECT_TRUE(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
   EXPECT_NE(svg.find(">saturated<"), std::string::npos);
 }
@@ -162,7 +162,7 @@ TEST_F(ProgramTest, CommandsInTheDocumentsRun) {
     if (entry.path().extension() == ".md") pages.push_back(entry.path());
   int commands = 0;
   for (const auto& page : pages) {
-    std::istringstream text(content(page));
+    std::istringstream text(storage::read_file(page));
     bool shell = false;
     for (std::string line; std::getline(text, line);) {
       if (line.starts_with("```")) shell = line == "```sh";

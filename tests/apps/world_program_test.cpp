@@ -37,8 +37,8 @@ TEST_F(WorldProgram, SimulatesFaultsAndInspects) {
   EXPECT_EQ(nlohmann::json::parse(gates.output)["frames"], 12);
   const Answer picture = call("inspect --data world --picture a.png --frame 5 --faults rain:3 --sheet b.jpg");
   ASSERT_EQ(picture.code, 0) << picture.errors;
-  EXPECT_EQ(content(folder_ / "a.png").substr(1, 3), "PNG");
-  EXPECT_EQ(content(folder_ / "b.jpg").substr(0, 2), "\xFF\xD8");
+  EXPECT_EQ(storage::read_file(folder_ / "a.png").substr(1, 3), "PNG");
+  EXPECT_EQ(storage::read_file(folder_ / "b.jpg").substr(0, 2), "\xFF\xD8");
 }
 
 TEST_F(WorldProgram, WritesAnyRigAndTheReferenceSize) {
@@ -52,7 +52,7 @@ TEST_F(WorldProgram, WritesAnyRigAndTheReferenceSize) {
   EXPECT_EQ(both.code, 2);
   EXPECT_EQ(both.errors, "camber: [simulate] --reference-size must not be given with a rig of your own\n");
   ASSERT_EQ(call("simulate --out large --scenes 1 --reference-size --world.frames=1").code, 0);
-  const auto rows = nlohmann::json::parse(content(folder_ / "large/v1.0-simulated/sample_data.json"));
+  const auto rows = nlohmann::json::parse(storage::read_file(folder_ / "large/v1.0-simulated/sample_data.json"));
   EXPECT_EQ(rows[3]["width"], 1600);
   EXPECT_EQ(rows[3]["height"], 900);
 }
@@ -70,9 +70,9 @@ TEST_F(WorldProgram, AnswersMistakesInASentence) {
 TEST_F(WorldProgram, TheDocumentationHoldsTheTableOfFaults) {
   const char* source = std::getenv("CAMBER_SOURCE");
   ASSERT_NE(source, nullptr);
-  const std::string page = content(fs::path(source) / "docs/world.md");
+  const std::string page = storage::read_file(fs::path(source) / "docs/world.md");
   EXPECT_NE(page.find(call("faults --list").output), std::string::npos);
-  const std::string configured = content(fs::path(source) / "configs/simulate.toml");
+  const std::string configured = storage::read_file(fs::path(source) / "configs/simulate.toml");
   EXPECT_EQ(configured, call("simulate --print-config").output);
 }
 

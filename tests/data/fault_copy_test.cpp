@@ -1,12 +1,12 @@
 #include "camber/data/fault_copy.h"
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 
 #include <gtest/gtest.h>
 
 #include "camber/data/delivery.h"
+#include "camber/storage/file.h"
 #include "data/simulated_world.h"
 #include "data/small_world.h"
 
@@ -35,10 +35,6 @@ class FaultCopy : public testing::Test {
     const auto& world = simulated_world();
     return load_delivery(world.dataset, sample, key_frames(), parse_faults(faults), world.test.samples,
                          random::Stream(9, "faults"));
-  }
-  static std::string content(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
   }
 
   tests::TemporaryFolder folder_;
@@ -109,16 +105,16 @@ TEST_F(FaultCopy, LeavesAnnotationsAndOtherSplitsAsTheyWere) {
   const Dataset written = copy("dark:3,beams:1");
   const fs::path from = world.dataset.root() / world.dataset.version(), to = written.root() / written.version();
   for (const char* table : {"sample_annotation.json", "instance.json", "sample.json", "ego_pose.json", "splits.json"})
-    EXPECT_EQ(content(from / table), content(to / table)) << table;
+    EXPECT_EQ(storage::read_file(from / table), storage::read_file(to / table)) << table;
   for (const Index sample : world.train.samples)
     for (const Index row : world.dataset.tables().key_frames_of(sample)) {
       const auto& data = world.dataset.tables().sample_data[row];
       EXPECT_TRUE(fs::equivalent(world.dataset.path_of(data), written.path_of(data)) ||
-                  content(world.dataset.path_of(data)) == content(written.path_of(data)));
+                  storage::read_file(world.dataset.path_of(data)) == storage::read_file(written.path_of(data)));
     }
   EXPECT_EQ(summary_.samples, static_cast<std::int64_t>(world.test.samples.size()));
   EXPECT_EQ(summary_.changed_files, summary_.samples * (6 + 3));
-  EXPECT_NE(content(to / "faults.json").find("\"quality\": 0.4"), std::string::npos);
+  EXPECT_NE(storage::read_file(to / "faults.json").find("\"quality\": 0.4"), std::string::npos);
 }
 
 TEST_F(FaultCopy, SameSeedSameBytesForAnyNumberOfThreads) {
@@ -127,7 +123,8 @@ TEST_F(FaultCopy, SameSeedSameBytesForAnyNumberOfThreads) {
   for (const auto& entry : fs::recursive_directory_iterator(one.root())) {
     if (!entry.is_regular_file()) continue;
     ++files;
-    EXPECT_EQ(content(entry.path()), content(three.root() / fs::relative(entry.path(), one.root())));
+    EXPECT_EQ(storage::read_file(entry.path()),
+              storage::read_file(three.root() / fs::relative(entry.path(), one.root())));
   }
   EXPECT_GT(files, 500);
 }

@@ -2,13 +2,13 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "camber/config/options.h"
+#include "camber/storage/file.h"
 
 namespace camber::episodes {
 namespace {
@@ -40,10 +40,6 @@ class FewshotRuns : public testing::Test {
     fs::create_directories(folder_);
   }
   void TearDown() override { fs::remove_all(folder_); }
-  static std::string content(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
   fs::path folder_;
 };
 
@@ -67,11 +63,11 @@ TEST_F(FewshotRuns, TrainsTestsAndTellsEverything) {
   for (const char* file : {"config.toml", "environment.json", "metrics.jsonl", "metrics.csv", "result.json",
                            "checkpoints/last.safetensors"})
     EXPECT_TRUE(fs::exists(folder_ / "a" / file)) << file;
-  const auto json = nlohmann::json::parse(content(folder_ / "a" / "result.json"));
+  const auto json = nlohmann::json::parse(storage::read_file(folder_ / "a" / "result.json"));
   EXPECT_EQ(json["settings"][0]["name"], "5-way 1-shot");
   EXPECT_EQ(json["scale"][0]["constraint"], "projected");
   EXPECT_EQ(json["leak"][0]["feature"], "domain");
-  const auto metrics = content(folder_ / "a" / "metrics.jsonl");
+  const auto metrics = storage::read_file(folder_ / "a" / "metrics.jsonl");
   for (const char* name : {"sap/logit_scale", "sap/attention_entropy", "sap/logit_scale_clipped", "loss/orthogonality",
                            "gradient_norm", "prototypes/mean_cosine"})
     EXPECT_NE(metrics.find(name), std::string::npos) << name;
@@ -90,11 +86,11 @@ TEST_F(FewshotRuns, ResumeEqualsNeverHavingStopped) {
   EXPECT_LT(stopped.episodes, 12);
   const auto resumed = run_fewshot(options, {.threads = 1, .out = folder_ / "cut", .resume = true, .config = config});
   EXPECT_EQ(resumed.episodes, 12);
-  EXPECT_EQ(content(folder_ / "whole" / "checkpoints" / "last.safetensors"),
-            content(folder_ / "cut" / "checkpoints" / "last.safetensors"))
+  EXPECT_EQ(storage::read_file(folder_ / "whole" / "checkpoints" / "last.safetensors"),
+            storage::read_file(folder_ / "cut" / "checkpoints" / "last.safetensors"))
       << "weights, optimiser state and counters, bit for bit";
-  const auto whole = nlohmann::json::parse(content(folder_ / "whole" / "result.json")),
-             cut = nlohmann::json::parse(content(folder_ / "cut" / "result.json"));
+  const auto whole = nlohmann::json::parse(storage::read_file(folder_ / "whole" / "result.json")),
+             cut = nlohmann::json::parse(storage::read_file(folder_ / "cut" / "result.json"));
   EXPECT_EQ(whole["settings"], cut["settings"]);
   EXPECT_EQ(whole["scale"][0]["curve"], cut["scale"][0]["curve"]);
 }

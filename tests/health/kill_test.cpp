@@ -8,6 +8,7 @@
 
 #include "camber/health/records.h"
 #include "camber/health/sink.h"
+#include "camber/storage/file.h"
 #include "health/event_file.h"
 #include "storage/scratch_folder.h"
 
@@ -56,11 +57,11 @@ TEST_F(KilledWriter, loses_nothing_it_had_written) {
     ASSERT_GE(static_cast<std::int64_t>(records.size()), last);
     for (std::size_t index = 0; index < records.size(); ++index)
       ASSERT_EQ(records[index].step, static_cast<std::int64_t>(index) + 1);
-    const std::string table = content(folder / "metrics.csv");
+    const std::string table = storage::read_file(folder / "metrics.csv");
     ASSERT_GE(std::count(table.begin(), table.end(), '\n'), last + 1);
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       if (!entry.path().filename().string().starts_with("events")) continue;
-      const std::string events = content(entry.path());
+      const std::string events = storage::read_file(entry.path());
       ASSERT_LT(event_bytes_until(events, last - 1), event_bytes_until(events, last));
     }
     MetricsSink sink(folder, {.resume_step = last});

@@ -51,7 +51,7 @@ class Sink : public storage::ScratchFolder {
   SinkOptions options(std::optional<std::int64_t> resume = {}) {
     return {.clock = [this] { return time_ += 0.25; }, .resume_step = resume};
   }
-  std::string text(const std::string& name) const { return content(folder_ / name); }
+  std::string text(const std::string& name) const { return storage::read_file(folder_ / name); }
   std::vector<std::filesystem::path> event_files() const {
     std::vector<std::filesystem::path> files;
     for (const auto& entry : std::filesystem::directory_iterator(folder_))
@@ -124,7 +124,7 @@ TEST_F(Sink, continues_after_the_resumed_step) {
   // The old events end at step 20, the new ones begin a session at 21.
   const auto files = event_files();
   ASSERT_EQ(files.size(), 2U);
-  const std::string old = content(files[0]), fresh = content(files[1]);
+  const std::string old = storage::read_file(files[0]), fresh = storage::read_file(files[1]);
   EXPECT_EQ(event_bytes_until(old, 20), static_cast<std::int64_t>(old.size()));
   EXPECT_LT(event_bytes_until(old, 19), static_cast<std::int64_t>(old.size()));
   EXPECT_NE(fresh.find(session_start_event(0, 21).substr(9)), std::string::npos);

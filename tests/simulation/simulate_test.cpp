@@ -1,13 +1,14 @@
 #include "camber/simulation/simulate.h"
 
 #include <chrono>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <set>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include "camber/storage/file.h"
 
 namespace camber::simulation {
 namespace {
@@ -28,18 +29,14 @@ class Simulate : public testing::Test {
     options.world.frames = 3;
     return options;
   }
-  static std::string content(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
   static std::map<std::string, std::string> contents(const fs::path& root) {
     std::map<std::string, std::string> result;
     for (const auto& entry : fs::recursive_directory_iterator(root))
-      if (entry.is_regular_file()) result[fs::relative(entry.path(), root)] = content(entry.path());
+      if (entry.is_regular_file()) result[fs::relative(entry.path(), root)] = storage::read_file(entry.path());
     return result;
   }
   static Json table(const fs::path& root, const std::string& name) {
-    return Json::parse(content(root / "v1.0-simulated" / (name + ".json")));
+    return Json::parse(storage::read_file(root / "v1.0-simulated" / (name + ".json")));
   }
   static std::string message(const SimulationOptions& options, const fs::path& out, int threads = 1) {
     try {

@@ -1,5 +1,6 @@
 #include "camber/storage/atomic_file.h"
 
+#include <fstream>
 #include <stdexcept>
 
 #include "camber/storage/file.h"
@@ -29,11 +30,11 @@ TEST_F(AtomicFileTest, AppearsWholeOnCommitAndReplacesTheOldOne) {
   {
     AtomicFile file(path);
     file.write("new ");
-    EXPECT_EQ(content(path), "old");
+    EXPECT_EQ(read_file(path), "old");
     file.write("content");
     file.commit();
   }
-  EXPECT_EQ(content(path), "new content");
+  EXPECT_EQ(read_file(path), "new content");
   EXPECT_EQ(files(), 1U);
 }
 
@@ -45,7 +46,7 @@ TEST_F(AtomicFileTest, LeavesNothingBehindWithoutCommit) {
     file.write(std::string(1 << 20, 'x'));
     EXPECT_EQ(files(), 2U);
   }
-  EXPECT_EQ(content(path), "old");
+  EXPECT_EQ(read_file(path), "old");
   EXPECT_EQ(files(), 1U);
 }
 
@@ -56,7 +57,7 @@ TEST_F(AtomicFileTest, TwoWritersOfOneNameDoNotMix) {
   second.write("second");
   first.commit();
   second.commit();
-  EXPECT_EQ(content(path), "second");
+  EXPECT_EQ(read_file(path), "second");
   EXPECT_EQ(files(), 1U);
 }
 

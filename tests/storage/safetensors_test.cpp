@@ -2,9 +2,11 @@
 
 #include <bit>
 #include <cstring>
+#include <fstream>
 #include <stdexcept>
 
 #include "camber/random/stream.h"
+#include "camber/storage/file.h"
 #include "storage/scratch_folder.h"
 
 namespace camber::storage {
@@ -100,9 +102,9 @@ TEST_F(SafetensorsTest, TheSameContentGivesTheSameBytesInAnyOrder) {
   const TensorView second{.name = "a", .type = DataType::kBool, .shape = {1}, .bytes = bytes_of(b)};
   const TensorView third{.name = "m", .type = DataType::kF32, .shape = {1}, .bytes = bytes_of(c)};
   write_safetensors(path(), {first, second, third});
-  const std::string bytes = content(path());
+  const std::string bytes = read_file(path());
   write_safetensors(path(), {second, third, first});
-  EXPECT_EQ(content(path()), bytes);
+  EXPECT_EQ(read_file(path()), bytes);
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), 8);
   EXPECT_EQ(length % 8, 0U);
@@ -197,7 +199,7 @@ TEST_F(SafetensorsTest, EveryCutAndEveryFlippedBitIsASentenceOrARightAnswer) {
                     {{.name = "w", .type = DataType::kF32, .shape = {2, 3}, .bytes = bytes_of(data)},
                      {.name = "s", .type = DataType::kF64, .shape = {}, .bytes = bytes_of("12345678")}},
                     {{"step", "1"}});
-  const std::string whole = content(path());
+  const std::string whole = read_file(path());
   for (std::size_t length = 0; length < whole.size(); ++length) {
     put(whole.substr(0, length));
     EXPECT_NE(sentence(), "no error") << length;

@@ -1,7 +1,5 @@
 #pragma once
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -19,11 +17,6 @@ class ScratchFolder : public testing::Test {
     std::filesystem::create_directories(folder_);
   }
   ~ScratchFolder() override { std::filesystem::remove_all(folder_); }
-
-  static std::string content(const std::filesystem::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  }
 
   std::filesystem::path folder_;
 };
