@@ -18,3 +18,10 @@ set_target_properties(torch PROPERTIES INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${c
 # Where what is installed finds LibTorch. CMake leaves folders inside the source tree, such as .venv, out of the paths that it
 # takes over itself.
 get_filename_component(CAMBER_TORCH_LIBRARIES "${TORCH_LIBRARY}" DIRECTORY)
+
+# LibTorch brings its own OpenMP runtime; the compiler's would be a second one of the same name on the search path.
+file(GLOB camber_torch_openmp ${CAMBER_TORCH_LIBRARIES}/libgomp*.so*)
+if(camber_torch_openmp)
+  list(GET camber_torch_openmp 0 camber_torch_first_openmp)
+  set(OpenMP_gomp_LIBRARY "${camber_torch_first_openmp}" CACHE FILEPATH "The OpenMP runtime of LibTorch" FORCE)
+endif()
