@@ -13,6 +13,7 @@
 
 #include "apps/camber/commands.h"
 #include "camber/console/progress.h"
+#include "camber/report/study_report.h"
 #include "camber/storage/atomic_file.h"
 #include "camber/storage/file.h"
 #include "camber/study/analysis.h"
@@ -21,8 +22,10 @@
 namespace camber::app {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct StudyArguments {
-  std::string out{}, run{}, into{};
+  std::string out{}, run{}, into{}, pictures{};
   std::vector<std::string> only{};
   std::int64_t seeds = 0;
   bool resume = false, estimate = false, tables = false;
@@ -61,7 +64,13 @@ int run_one(const StudyArguments& arguments) {
 }
 
 int write_tables(const StudyArguments& arguments) {
-  const std::string tables = to_markdown(all_tables(study::read_study(arguments.out)));
+  const study::StudyResults results = study::read_study(arguments.out);
+  const std::string tables = to_markdown(all_tables(results));
+  if (!arguments.pictures.empty()) {
+    fs::create_directories(arguments.pictures);
+    for (const report::StudyPicture& picture : report::study_pictures(results))
+      storage::write_file(fs::path(arguments.pictures) / (picture.name + ".svg"), picture.svg);
+  }
   if (arguments.into.empty()) {
     print_answer(tables);
     return kSuccess;
@@ -144,6 +153,7 @@ void register_study(Command& program) {
   command.option("--estimate", arguments->estimate, "say how long it would take, and do nothing else");
   command.option("--tables", arguments->tables, "make every table again from the records alone");
   command.option("--into", arguments->into, "with --tables: Markdown file with <!-- tables --> ... to put them in");
+  command.option("--pictures", arguments->pictures, "with --tables: folder for the pictures, as SVG");
   command.option("--run", arguments->run, "one run alone, such as trust_s3: what the queue starts");
   command.configuration<study::StudyOptions>(arguments->options, [arguments] { return defaults_of(*arguments); });
   command.run([arguments](const CommonOptions& common) { return run_study(*arguments, common); });

@@ -54,18 +54,16 @@ Section gates_section(const study::StudyAnalysis& analysis) {
   return section;
 }
 
-Section differences_section(const study::StudyResults& results, const study::StudyAnalysis& analysis) {
+void add_picture(Section& section, const std::vector<StudyPicture>& pictures, const std::string& name) {
+  for (const StudyPicture& picture : pictures)
+    if (picture.name == name) section.blocks.emplace_back(Pictures{{picture.title, "image/svg+xml", picture.svg}});
+}
+
+Section differences_section(const study::StudyResults& results, const std::vector<StudyPicture>& pictures) {
   Section section{.title = "Paired differences",
                   .lead = "Each row is an arm less the one it is compared with, over the same seeds."};
-  std::vector<study::Comparison> all;
-  if (analysis.primary) all.push_back(*analysis.primary);
-  all.insert(all.end(), analysis.secondary.begin(), analysis.secondary.end());
-  if (!all.empty())
-    section.blocks.emplace_back(
-        Pictures{{"Main arms; the first row was fixed beforehand", "image/svg+xml", forest_plot(results.plan, all)}});
-  if (!analysis.exploratory.empty())
-    section.blocks.emplace_back(
-        Pictures{{"Exploratory rows", "image/svg+xml", forest_plot(results.plan, analysis.exploratory)}});
+  add_picture(section, pictures, "differences");
+  add_picture(section, pictures, "exploratory");
   add_table(section, study::primary_table(results));
   add_table(section, study::secondary_table(results));
   add_table(section, study::exploratory_table(results));
@@ -103,19 +101,22 @@ Section curves_section(const study::StudyResults& results, const std::string& ti
 Page study_page(const std::filesystem::path& path) {
   const study::StudyResults results = study::read_study(path);
   const study::StudyAnalysis analysis = study::analyze(results.plan, results.records);
+  const std::vector<StudyPicture> pictures = study_pictures(results);
   Page page{.title = results.plan.title,
             .subtitle = fmt::format("{} arms, {} records", results.plan.arms.size(), results.records.size()),
             .tiles = tiles_of(results, analysis)};
   Section arms{.title = "Arms by faults"}, controls{.title = "Controls"}, cost{.title = "Scales and time"};
+  add_picture(arms, pictures, "arms");
   add_table(arms, study::arms_table(results));
   add_table(arms, study::resilience_table(results));
   add_table(controls, study::controls_table(results));
   add_table(controls, study::cues_table(results));
   add_table(cost, study::scales_table(results));
+  add_table(cost, study::reach_table(results));
   add_table(cost, study::time_table(results));
   page.sections = {gates_section(analysis),
                    arms,
-                   differences_section(results, analysis),
+                   differences_section(results, pictures),
                    controls,
                    cost,
                    curves_section(results, "Scale curves", "scale/"),

@@ -93,14 +93,10 @@ Gate oracle_gate(const StudyPlan& plan, const std::vector<RunRecord>& records) {
   std::int64_t gaining = 0, measured = 0;
   std::string names;
   for (const std::string& condition : plan.conditions) {
-    const std::vector<double> oracle = values_of(plan, records, plan.gates.oracle_arm, condition);
-    const std::vector<double> plain = values_of(plan, records, plan.reference, condition);
-    std::vector<double> gains;
-    for (std::size_t i = 0; i < std::min(oracle.size(), plain.size()); ++i)
-      if (std::isfinite(oracle[i] - plain[i])) gains.push_back(oracle[i] - plain[i]);
-    if (gains.empty()) continue;
+    const auto paired = compare(plan, records, plan.gates.oracle_arm, plan.reference, condition);
+    if (!paired) continue;
     ++measured;
-    const double gain = mean_and_deviation(gains).mean;
+    const double gain = paired->difference.mean;
     if (!(gain >= plan.gates.oracle_gain)) continue;
     ++gaining;
     names += fmt::format("{}{} {:+.1f}", names.empty() ? "" : ", ", condition, 100 * gain);
@@ -109,20 +105,6 @@ Gate oracle_gate(const StudyPlan& plan, const std::vector<RunRecord>& records) {
           .figure = measured > 0 ? fmt::format("{}{}{}", gaining, names.empty() ? "" : ": ", names) : "not measured",
           .target = fmt::format("at least {}, else this world cannot show trust", plan.gates.oracle_conditions),
           .state = state_of(measured > 0 ? 0 : kNothing, gaining >= plan.gates.oracle_conditions)};
-}
-
-std::optional<Comparison> compare(const StudyPlan& plan, const std::vector<RunRecord>& records, const std::string& arm,
-                                  const std::string& against, const std::string& measure) {
-  const std::vector<double> first = values_of(plan, records, arm, measure);
-  const std::vector<double> second = values_of(plan, records, against, measure);
-  std::vector<double> a, b;
-  for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
-    if (!std::isfinite(first[i]) || !std::isfinite(second[i])) continue;
-    a.push_back(first[i]);
-    b.push_back(second[i]);
-  }
-  if (a.empty()) return std::nullopt;
-  return Comparison{.arm = arm, .against = against, .measure = measure, .difference = paired_difference(a, b)};
 }
 
 void correct(const StudyPlan& plan, std::vector<Comparison>& comparisons) {
@@ -138,6 +120,20 @@ const std::string& opponent(const StudyPlan& plan, const StudyArm& arm) {
 }
 
 }  // namespace
+
+std::optional<Comparison> compare(const StudyPlan& plan, const std::vector<RunRecord>& records, const std::string& arm,
+                                  const std::string& against, const std::string& measure) {
+  const std::vector<double> first = values_of(plan, records, arm, measure);
+  const std::vector<double> second = values_of(plan, records, against, measure);
+  std::vector<double> a, b;
+  for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+    if (!std::isfinite(first[i]) || !std::isfinite(second[i])) continue;
+    a.push_back(first[i]);
+    b.push_back(second[i]);
+  }
+  if (a.empty()) return std::nullopt;
+  return Comparison{.arm = arm, .against = against, .measure = measure, .difference = paired_difference(a, b)};
+}
 
 std::optional<double> outcome_of(const StudyPlan& plan, const RunRecord& record) {
   double sum = 0;

@@ -301,8 +301,8 @@ StudyTable time_table(const StudyResults& results) {
 std::vector<StudyTable> all_tables(const StudyResults& results) {
   std::vector<StudyTable> tables = {gates_table(results),       primary_table(results),  arms_table(results),
                                     secondary_table(results),   controls_table(results), cues_table(results),
-                                    exploratory_table(results), scales_table(results),   resilience_table(results),
-                                    time_table(results)};
+                                    exploratory_table(results), scales_table(results),   reach_table(results),
+                                    resilience_table(results),  time_table(results)};
   std::erase_if(tables, [](const StudyTable& table) { return table.rows.empty(); });
   return tables;
 }

@@ -146,14 +146,20 @@ TEST_F(StudyProgram, MakesTablesFromRecordsAlone) {
   ASSERT_EQ(call("study --tables --out records_only --into page.md").code, 0);
   EXPECT_EQ(storage::read_file(folder_ / "page.md"),
             "# Page\n<!-- tables -->\n" + tables.output + "<!-- end of tables -->\nend\n");
+  ASSERT_EQ(call("study --tables --out records_only --into page.md --pictures drawn/here").code, 0);
+  EXPECT_NE(storage::read_file(folder_ / "drawn/here/arms.svg").find("<svg"), std::string::npos);
 }
 
 TEST_F(StudyProgram, TheDocumentedTablesAreThoseOfTheRecords) {
   const fs::path docs = fs::path(std::getenv("CAMBER_SOURCE")) / "docs";
   if (!fs::exists(docs / "study/records/plan.toml")) GTEST_SKIP() << "docs/study/records holds no study yet";
   fs::copy_file(docs / "study.md", folder_ / "study.md");
-  ASSERT_EQ(call("study --tables --out '" + (docs / "study/records").string() + "' --into study.md").code, 0);
+  ASSERT_EQ(
+      call("study --tables --out '" + (docs / "study/records").string() + "' --into study.md --pictures drawn").code,
+      0);
   EXPECT_EQ(storage::read_file(folder_ / "study.md"), storage::read_file(docs / "study.md"));
+  for (const auto& picture : fs::directory_iterator(folder_ / "drawn"))
+    EXPECT_EQ(storage::read_file(picture.path()), storage::read_file(docs / "study" / picture.path().filename()));
 }
 
 TEST_F(StudyProgram, RefusesWithOneSentence) {

@@ -52,7 +52,7 @@ TEST_F(StudyPage, shows_gates_arms_differences_controls_and_all_seeds) {
   for (const json& section : page["sections"]) titles.push_back(section["title"]);
   EXPECT_EQ(titles, (std::vector<std::string>{"Gates", "Arms by faults", "Paired differences", "Controls",
                                               "Scales and time", "Scale curves", "Lean curves", "Plan"}));
-  EXPECT_EQ(page["sections"][1]["blocks"][0]["rows"].size(), 5U);
+  EXPECT_EQ(page["sections"][1]["blocks"][1]["rows"].size(), 5U) << "behind the picture";
   EXPECT_EQ(page["sections"][5]["blocks"].size(), 5U);
   EXPECT_EQ(page["sections"][5]["blocks"][0]["series"].size(), 3U) << "one curve a seed";
   bool verdict = false;
@@ -80,6 +80,27 @@ TEST_F(StudyPage, draws_a_row_a_comparison) {
   EXPECT_EQ(count("a &lt; b &amp; c - b, outcome"), 1U);
   EXPECT_EQ(count("+3.00  better"), 1U);
   EXPECT_EQ(count("nan"), 0U);
+}
+
+TEST_F(StudyPage, has_pictures_that_stand_alone) {
+  const auto pictures = study_pictures(study::read_study(folder_));
+  std::vector<std::string> names;
+  for (const StudyPicture& picture : pictures) names.push_back(picture.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"arms", "differences", "exploratory", "scales"})) << "no curve of trust";
+  const std::string& arms = pictures[0].svg;
+  EXPECT_NE(arms.find("fill=\"#eeeeee\"/>\n<text x=\"346.0\" y=\"73.0\" text-anchor=\"middle\" "
+                      "fill=\"#222222\">40.2<"),
+            std::string::npos)
+      << "the reference's own mAP\n"
+      << arms;
+  EXPECT_NE(arms.find(">trust &amp; cues<"), std::string::npos);
+  EXPECT_NE(arms.find(">+2.0<"), std::string::npos) << "the others' differences";
+  EXPECT_NE(arms.find("fill=\"#4a90d9\""), std::string::npos) << "the largest of them is the deepest";
+  EXPECT_NE(pictures[3].svg.find("scale/bias/value"), std::string::npos);
+  for (const StudyPicture& picture : pictures) {
+    EXPECT_EQ(picture.svg.find("nan"), std::string::npos) << picture.name;
+    EXPECT_TRUE(picture.svg.ends_with("</svg>\n")) << picture.name;
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "camber/report/page.h"
 #include "camber/study/analysis.h"
+#include "camber/study/results.h"
 
 namespace camber::report {
 
@@ -16,5 +17,21 @@ Page study_page(const std::filesystem::path& study);
 /// Paired differences as an SVG picture: a row a comparison with its mean, its 95 % interval and its verdict, the zero
 /// line and the margin of equivalence shaded.
 std::string forest_plot(const study::StudyPlan& plan, const std::vector<study::Comparison>& comparisons);
+
+/// mAP of every arm under every condition as an SVG picture: a row an arm, a column a condition, the reference's mAP in
+/// its row, in the others the difference in points (over the seeds that both have), blue where better, red where worse.
+std::string arm_map(const study::StudyResults& results);
+
+/// A picture of a study that stands alone.
+struct StudyPicture {
+  std::string name{};  ///< of its file, without .svg
+  std::string title{};
+  std::string svg{};
+};
+/// arms, differences, exploratory, scales, trust: those for which there are records.
+///
+///   for (const StudyPicture& picture : study_pictures(study::read_study("docs/study/records")))
+///     storage::write_file("docs/study/" + picture.name + ".svg", picture.svg);
+std::vector<StudyPicture> study_pictures(const study::StudyResults& results);
 
 }  // namespace camber::report

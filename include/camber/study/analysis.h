@@ -37,6 +37,10 @@ struct Comparison {
   std::optional<Judgement> judgement{};  ///< main arms alone
 };
 
+/// Over the seeds that both arms have; nothing when there is none.
+std::optional<Comparison> compare(const StudyPlan& plan, const std::vector<RunRecord>& records, const std::string& arm,
+                                  const std::string& against, const std::string& measure);
+
 /// Every comparison of the study. The primary one stands alone; the secondary ones (each main arm against what it is
 /// compared with, in the outcome and in clean frames; the primary pair in every condition) share one Holm correction;
 /// the other arms get intervals and no verdict. A comparison without a pair of seeds is left out.

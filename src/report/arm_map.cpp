@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "camber/report/study_report.h"
+#include "report/page_parts.h"
+
+namespace camber::report {
+namespace {
+
+constexpr double kArms = 300, kCell = 92, kLine = 26, kHead = 56, kFoot = 12;
+
+struct Shade {
+  double value = 0;       // points of mAP, or of difference
+  double of_largest = 0;  // signed share of the largest difference
+  bool is_difference = false;
+};
+
+// In points: the reference's own mAP, or what an arm adds to it; nothing when it was not measured.
+std::optional<double> value_of(const study::StudyResults& results, const std::string& arm, const std::string& measure) {
+  const study::StudyPlan& plan = results.plan;
+  if (arm != plan.reference) {
+    const auto paired = study::compare(plan, results.records, arm, plan.reference, measure);
+    return paired ? std::optional(100 * paired->difference.mean) : std::nullopt;
+  }
+  std::vector<double> values = study::values_of(plan, results.records, arm, measure);
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  return values.empty() ? std::nullopt : std::optional(100 * study::mean_and_deviation(values).mean);
+}
+
+// White at 0, deep blue or red at the largest difference.
+std::string colour_of(double share) {
+  const double deep = std::min(1.0, std::abs(share));
+  const auto mix = [deep](int full) { return static_cast<int>(std::lround(255 + (full - 255) * deep)); };
+  return share >= 0 ? fmt::format("#{:02x}{:02x}{:02x}", mix(74), mix(144), mix(217))
+                    : fmt::format("#{:02x}{:02x}{:02x}", mix(224), mix(96), mix(80));
+}
+
+std::string cell_text(double x, double y, const std::string& text, const char* anchor = "middle") {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"#222222\">{}</text>\n", x, y, anchor,
+                     escaped(text));
+}
+
+using Row = std::vector<std::optional<Shade>>;
+
+// One row an arm that has a value, with its title.
+std::vector<std::pair<std::string, Row>> rows_of(const study::StudyResults& results,
+                                                 const std::vector<std::string>& measures) {
+  const study::StudyPlan& plan = results.plan;
+  std::vector<std::pair<std::string, Row>> rows;
+  double largest = 0.5;  // differences below half a point stay pale
+  for (const study::StudyArm& arm : plan.arms) {
+    Row row;
+    const bool is_reference = arm.name == plan.reference;
+    for (const std::string& measure : measures) {
+      const auto value = value_of(results, arm.name, measure);
+      if (value && !is_reference) largest = std::max(largest, std::abs(*value));
+      row.push_back(value ? std::optional(Shade{.value = *value, .is_difference = !is_reference}) : std::nullopt);
+    }
+    if (std::any_of(row.begin(), row.end(), [](const auto& cell) { return cell.has_value(); }))
+      rows.emplace_back(arm.title.empty() ? arm.name : arm.title, std::move(row));
+  }
+  for (auto& [title, row] : rows)
+    for (auto& cell : row)
+      if (cell && cell->is_difference) cell->of_largest = cell->value / largest;
+  return rows;
+}
+
+}  // namespace
+
+std::string arm_map(const study::StudyResults& results) {
+  std::vector<std::string> measures = {study::kOutcome};
+  measures.insert(measures.end(), results.plan.conditions.begin(), results.plan.conditions.end());
+  const auto rows = rows_of(results, measures);
+  const double width = kArms + kCell * static_cast<double>(measures.size()) + kFoot;
+  const double height = kHead + kLine * static_cast<double>(rows.size()) + kFoot;
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
+      "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
+      width, height);
+  svg += cell_text(kFoot, 18, "mAP of the reference, and what the other arms add to it, in points", "start");
+  for (std::size_t column = 0; column < measures.size(); ++column)
+    svg += cell_text(kArms + kCell * (static_cast<double>(column) + 0.5), kHead - 10, measures[column]);
+  double y = kHead;
+  for (const auto& [title, row] : rows) {
+    svg += cell_text(kArms - 10, y + 17, title, "end");
+    for (std::size_t column = 0; column < row.size(); ++column) {
+      if (!row[column]) continue;
+      const Shade& cell = *row[column];
+      const double x = kArms + kCell * static_cast<double>(column);
+      svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n", x + 1, y + 1,
+                         kCell - 2, kLine - 2, cell.is_difference ? colour_of(cell.of_largest) : "#eeeeee");
+      svg += cell_text(x + kCell / 2, y + 17,
+                       cell.is_difference ? fmt::format("{:+.1f}", cell.value) : fmt::format("{:.1f}", cell.value));
+    }
+    y += kLine;
+  }
+  return svg + "</svg>\n";
+}
+
+}  // namespace camber::report

@@ -1,0 +1,79 @@
+#include <array>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "camber/study/reach.h"
+#include "camber/study/statistics.h"
+#include "camber/study/tables.h"
+
+namespace camber::study {
+namespace {
+
+constexpr std::array kLeans = {0.5, 1.0, 2.5, 5.0, 10.0};
+constexpr const char* kLayer = "attention/layer";
+constexpr const char* kChange = "/change";
+
+// A curve's first value, averaged over the runs of an arm; NaN without any.
+double at_the_start(const StudyResults& results, const std::string& arm, const std::string& curve) {
+  std::vector<double> values;
+  for (const RunRecord& record : results.records)
+    if (const auto found = record.curves.find(curve);
+        record.arm == arm && found != record.curves.end() && !found->second.values.empty())
+      values.push_back(found->second.values.front());
+  return values.empty() ? std::nan("") : mean_and_deviation(values).mean;
+}
+
+}  // namespace
+
+double mass_after(double mass, double lean) {
+  return 1 / (1 + (1 - mass) / mass * std::exp(-lean));
+}
+
+double most_moved(double lean) {
+  return std::tanh(lean / 4);
+}
+
+double mass_before(double moved, double lean) {
+  if (!(lean > 0) || !(moved > 0) || moved > most_moved(lean)) return std::nan("");
+  // mass_after(m) - m rises from 0 to its largest value at m = 1 / (1 + e^(lean/2)).
+  double low = 0, high = 1 / (1 + std::exp(lean / 2));
+  for (int i = 0; i < 60; ++i) {
+    const double middle = 0.5 * (low + high);
+    (mass_after(middle, lean) - middle < moved ? low : high) = middle;
+  }
+  return 0.5 * (low + high);
+}
+
+StudyTable reach_table(const StudyResults& results) {
+  const std::string& arm = results.plan.primary.against;
+  StudyTable table{
+      .title = "What a lean on the windows can move",
+      .note = fmt::format("At the first step of '{}' every window gets the same lean, and the trained "
+                          "weights are still those of the base: from the share of the attention that it "
+                          "moved follows the share that the windows held before it, as if all queries were "
+                          "alike. Then what leans of other sizes would move, and the most that they could "
+                          "move anywhere, tanh(lean / 4).",
+                          arm),
+      .columns = {"layer", "lean", "moved", "in the windows before", "after"}};
+  for (const double lean : kLeans) table.columns.push_back(fmt::format("{:g} would move", lean));
+  const double lean = at_the_start(results, arm, "lean/lidar/mean");
+  for (int layer = 0;; ++layer) {
+    const double moved = at_the_start(results, arm, kLayer + std::to_string(layer) + kChange);
+    const double before = mass_before(moved, lean);
+    if (!std::isfinite(before)) break;
+    std::vector<std::string> row = {std::to_string(layer), fmt::format("{:.2f}", lean), fmt::format("{:.3f}", moved),
+                                    fmt::format("{:.3f}", before), fmt::format("{:.3f}", before + moved)};
+    for (const double other : kLeans) row.push_back(fmt::format("{:.3f}", mass_after(before, other) - before));
+    table.rows.push_back(std::move(row));
+  }
+  if (table.rows.empty()) return table;
+  std::vector<std::string> row = {"any", fmt::format("{:.2f}", lean), fmt::format("at most {:.3f}", most_moved(lean)),
+                                  "-", "-"};
+  for (const double other : kLeans) row.push_back(fmt::format("at most {:.3f}", most_moved(other)));
+  table.rows.push_back(std::move(row));
+  return table;
+}
+
+}  // namespace camber::study
