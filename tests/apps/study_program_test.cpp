@@ -152,12 +152,14 @@ TEST_F(StudyProgram, MakesTablesFromRecordsAlone) {
 
 TEST_F(StudyProgram, TheDocumentedTablesAreThoseOfTheRecords) {
   const fs::path docs = fs::path(std::getenv("CAMBER_SOURCE")) / "docs";
+  const auto made_again = [&](const fs::path& document, const fs::path& records, const std::string& pictures) {
+    fs::copy_file(document, folder_ / "document.md", fs::copy_options::overwrite_existing);
+    ASSERT_EQ(call("study --tables --out '" + records.string() + "' --into document.md" + pictures).code, 0);
+    EXPECT_EQ(storage::read_file(folder_ / "document.md"), storage::read_file(document));
+  };
+  made_again(docs / "study/first_plan/README.md", docs / "study/first_plan", "");
   if (!fs::exists(docs / "study/records/plan.toml")) GTEST_SKIP() << "docs/study/records holds no study yet";
-  fs::copy_file(docs / "study.md", folder_ / "study.md");
-  ASSERT_EQ(
-      call("study --tables --out '" + (docs / "study/records").string() + "' --into study.md --pictures drawn").code,
-      0);
-  EXPECT_EQ(storage::read_file(folder_ / "study.md"), storage::read_file(docs / "study.md"));
+  made_again(docs / "study.md", docs / "study/records", " --pictures drawn");
   for (const auto& picture : fs::directory_iterator(folder_ / "drawn"))
     EXPECT_EQ(storage::read_file(picture.path()), storage::read_file(docs / "study" / picture.path().filename()));
 }
