@@ -139,10 +139,10 @@ std::vector<StudyRun> base_runs(const StudyPlan& plan, const RunChoice& choice) 
     if (!plan.arm(run.arm).from_scratch) bases = std::max(bases, run.seed + 1);
   if (choice.only.empty()) bases = std::max(bases, limited(choice, plan.gates.doubled_seeds));
   std::vector<StudyRun> runs;
-  for (std::int64_t seed = 0; seed < bases; ++seed) runs.push_back({kBase, seed});
-  if (chosen(choice, kDoubled))
+  if (chosen(choice, kDoubled))  // the longest first, or one would run alone at the end with the arms waiting for it
     for (std::int64_t seed = 0; seed < limited(choice, plan.gates.doubled_seeds); ++seed)
       runs.push_back({kDoubled, seed});
+  for (std::int64_t seed = 0; seed < bases; ++seed) runs.push_back({kBase, seed});
   return runs;
 }
 
