@@ -59,6 +59,7 @@ class Counter {
 std::vector<BenchRow> time_in_turns(const std::vector<Contender>& contenders, const AttentionBenchOptions& options,
                                     std::int64_t threads, ProcessorPeaks& peaks, Counter& counter) {
   std::vector<Timed> all;
+  all.reserve(contenders.size());
   for (const Contender& contender : contenders) all.push_back({.contender = contender, .ready = contender.ready()});
   for (std::int64_t round = 0; round <= options.repeats; ++round) {
     peaks.raise_to(measure_peaks(threads));
@@ -69,6 +70,7 @@ std::vector<BenchRow> time_in_turns(const std::vector<Contender>& contenders, co
     }
   }
   std::vector<BenchRow> rows;
+  rows.reserve(all.size());
   for (const Timed& timed : all)
     rows.push_back({.name = timed.contender.name,
                     .pass = timed.contender.pass,

@@ -60,7 +60,7 @@ std::string to_text(const AttentionBench& bench) {
   std::string table;
   for (const ScalingRow& row : bench.scaling) {
     const std::string title = fmt::format("{} = {}", row.axis, row.value);
-    if (title != table) text += "\n" + title + "\n" + head;
+    if (title != table) text += fmt::format("\n{}\n{}", title, head);
     table = title;
     text += line_of(row.row);
   }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 #include <stdexcept>
+#include <utility>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
@@ -78,7 +79,7 @@ geometry::Camera camera_at(double heading, std::int64_t columns, std::int64_t ro
   return camera;
 }
 
-AttentionProblem::AttentionProblem(const AttentionBenchOptions& options) : options_(options) {}
+AttentionProblem::AttentionProblem(AttentionBenchOptions options) : options_(std::move(options)) {}
 
 at::Tensor AttentionProblem::kept(const std::string& name, const std::function<at::Tensor()>& make) {
   const auto found = tensors_.find(name);

@@ -18,7 +18,7 @@ geometry::Camera camera_at(double heading, std::int64_t columns, std::int64_t ro
 /// drawn in the grid's range; six cameras of 70 degrees stand in a ring, so that one or two see a point.
 class AttentionProblem {
  public:
-  explicit AttentionProblem(const AttentionBenchOptions& options);
+  explicit AttentionProblem(AttentionBenchOptions options);
 
   /// Layout of a multi-head layer, [B, rows, heads, width], seen as [B, heads, rows, width].
   at::Tensor q(std::int64_t heads, at::ScalarType type = at::kFloat);

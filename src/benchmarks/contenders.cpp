@@ -307,8 +307,8 @@ class Table {
 };
 
 void require_close(const std::string& what, const at::Tensor& a, const at::Tensor& b, double tolerance) {
-  const double error = (a.to(at::kFloat) - b.to(at::kFloat)).abs().max().item<double>();
-  const double largest = b.abs().max().item<double>();
+  const auto error = (a.to(at::kFloat) - b.to(at::kFloat)).abs().max().item<double>();
+  const auto largest = b.abs().max().item<double>();
   if (!(error <= tolerance * largest))
     throw std::runtime_error("[bench attention] " + what + " must compute the same, got a difference of " +
                              std::to_string(error) + " in values up to " + std::to_string(largest));

@@ -14,7 +14,7 @@ MultiheadOutput multihead_attention(const at::Tensor& query, const at::Tensor& k
     const auto projected = at::linear(rows.transpose(0, 1), weight, added);  // [rows, B, C], as the module computes it
     return projected.contiguous().view({rows.size(1), batch * heads, channels / heads}).transpose(0, 1);
   };
-  const double scale = 1 / std::sqrt(static_cast<double>(channels / heads));
+  const double scale = 1 / std::sqrt(static_cast<double>(channels) / static_cast<double>(heads));
   const auto q = heads_of(query, weights.query, weights.query_bias) * scale;
   const auto k = heads_of(key, weights.key, weights.key_bias).transpose(1, 2);
   const auto v = heads_of(value, weights.value, weights.value_bias);

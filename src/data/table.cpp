@@ -8,10 +8,10 @@
 namespace camber::data {
 
 std::string_view TextStore::keep(std::string_view text) {
-  constexpr std::size_t kBlock = 32768;
+  constexpr std::size_t kTextBlock = 32768;
   if (text.empty()) return {};
   if (capacity_ - used_ < text.size()) {
-    capacity_ = std::max(kBlock, text.size());
+    capacity_ = std::max(kTextBlock, text.size());
     used_ = 0;
     blocks_.push_back(std::make_unique_for_overwrite<char[]>(capacity_));
   }

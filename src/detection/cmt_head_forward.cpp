@@ -45,7 +45,7 @@ torch::Tensor CmtHeadImpl::trust_of(const Pass& pass, const DetectorBatch& batch
   inputs.dropout_seed =
       random::Stream(options.seed, "dropout.router").at(static_cast<std::uint64_t>(options.step)).key();
   if (options_.router.mode == nn::RouterMode::kOracle) inputs.labels = oracle();
-  const auto trust = router->forward(inputs);
+  auto trust = router->forward(inputs);
   switch (options.trust) {
     case TrustControl::kZero:
       return torch::zeros_like(trust);

@@ -28,7 +28,7 @@ DenoisingQueries make_denoising_queries(const DetectorBatch& batch, const Detect
   for (std::int64_t b = 0; b < batch.size; ++b) {
     const auto& targets = batch.targets[static_cast<std::size_t>(b)];
     const auto boxes = targets.boxes.contiguous();
-    const float* box = boxes.const_data_ptr<float>();
+    const auto* box = boxes.const_data_ptr<float>();
     random::Stream draws = stream.at(static_cast<std::uint64_t>(b));
     for (std::int64_t g = 0; g < result.groups; ++g)
       for (std::int64_t i = 0; i < targets.labels.size(0); ++i) {

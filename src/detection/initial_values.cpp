@@ -18,12 +18,12 @@ bool is_norm(const std::string& name) {
 // Inputs of one output: all sizes but the first, or (stacks of matrices, one a decoder layer) but the first two.
 double fan_in(const torch::Tensor& weight) {
   if (weight.dim() == 3) return static_cast<double>(weight.size(2));
-  return static_cast<double>(weight.numel() / weight.size(0));
+  return static_cast<double>(weight.numel()) / static_cast<double>(weight.size(0));
 }
 
 }  // namespace
 
-void fill_uniform(torch::Tensor tensor, random::Stream stream, double low, double high) {
+void fill_uniform(const torch::Tensor& tensor, random::Stream stream, double low, double high) {
   auto values = torch::empty(tensor.sizes(), torch::kFloat);
   auto* out = values.data_ptr<float>();
   for (std::int64_t i = 0; i < values.numel(); ++i) out[i] = static_cast<float>(stream.uniform(low, high));
@@ -31,7 +31,7 @@ void fill_uniform(torch::Tensor tensor, random::Stream stream, double low, doubl
   tensor.copy_(values);
 }
 
-void fill_orthogonal(torch::Tensor matrix, random::Stream stream, double gain) {
+void fill_orthogonal(const torch::Tensor& matrix, random::Stream stream, double gain) {
   const std::int64_t rows = matrix.size(0), columns = matrix.size(1);
   const std::int64_t longer = std::max(rows, columns), shorter = std::min(rows, columns);
   auto values = torch::empty({longer, shorter}, torch::kDouble);

@@ -38,7 +38,7 @@ Wanted wanted_of(const QueryTargets& targets, const DetectorBatch& batch, const 
   for (std::int64_t b = 0; b < batch.size; ++b) {
     const auto& objects = batch.targets[static_cast<std::size_t>(b)];
     const auto true_codes = encode_boxes(objects.boxes, options.head.box_code).contiguous();
-    const float* truth = true_codes.const_data_ptr<float>();
+    const auto* truth = true_codes.const_data_ptr<float>();
     const auto* labels = objects.labels.const_data_ptr<std::int64_t>();
     for (std::int64_t l = 0; l < layers; ++l)
       for (std::int64_t q = 0; q < queries; ++q) {

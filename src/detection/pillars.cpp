@@ -82,7 +82,7 @@ PillarPoints pillar_points(const torch::Tensor& points, const torch::Tensor& poi
                            const torch::Tensor& elements, const SpaceOptions& space) {
   const auto grid = space.pillars();
   const auto source = points.contiguous();
-  const float* all = source.const_data_ptr<float>();
+  const auto* all = source.const_data_ptr<float>();
   const auto* offsets = point_offsets.const_data_ptr<std::int64_t>();
   const auto* chosen = elements.const_data_ptr<std::int64_t>();
   auto features = torch::empty({points.size(0), kPointFeatures}, torch::kFloat);

@@ -47,6 +47,7 @@ torch::Tensor projections(const nn::SensorScene& scene) {
   std::vector<torch::Tensor> elements;
   for (const auto& cameras : scene.cameras) {
     std::vector<torch::Tensor> matrices;
+    matrices.reserve(cameras.size());
     for (const auto& camera : cameras) matrices.push_back(matrix_of(camera.lidar_to_image));
     elements.push_back(torch::stack(matrices));
   }
@@ -105,7 +106,7 @@ torch::Tensor CmtPositionsImpl::keys(const nn::SensorScene& scene, std::int64_t 
   const auto low = torch::tensor({space_.x_min, space_.y_min}, torch::kDouble);
   const auto extent = torch::tensor({space_.x_max - space_.x_min, space_.y_max - space_.y_min}, torch::kDouble);
   const auto places = (cell_centres(scene.grid) - low) / extent;
-  const auto grid = bev(places.to(bev_first_->weight.scalar_type())).unsqueeze(0);
+  auto grid = bev(places.to(bev_first_->weight.scalar_type())).unsqueeze(0);
   if (!has_cameras(scene)) return grid;
   const auto inverse = torch::inverse(projections(scene));  // [B, V, 4, 4]
   std::vector<torch::Tensor> parts{grid.expand({batch, -1, -1})};

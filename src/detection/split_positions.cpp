@@ -97,7 +97,7 @@ torch::Tensor SplitPositionsImpl::keys(const nn::SensorScene& scene, std::int64_
       *out++ = scene.grid.center_x(column);
       *out++ = scene.grid.center_y(row);
     }
-  const auto grid = torch::constant_pad_nd(grid_part(centres.to(type)), {0, half_}).unsqueeze(0);
+  auto grid = torch::constant_pad_nd(grid_part(centres.to(type)), {0, half_}).unsqueeze(0);
   if (scene.num_maps() == 1) return grid;
   std::vector<double> directions;
   for (const auto& cameras : scene.cameras)

@@ -33,7 +33,7 @@ std::vector<std::pair<std::string, torch::Tensor>> tensors_of(const DetectorImpl
 std::vector<std::pair<std::string, torch::Tensor>> state_of(const DetectorImpl& detector) {
   auto state = tensors_of(detector);
   for (auto& [name, tensor] : state) {
-    name = kWeightPrefix + name;
+    name.insert(0, kWeightPrefix);
     tensor = tensor.detach().to(torch::kCPU).contiguous();
   }
   return state;
@@ -96,6 +96,7 @@ DetectorOptions options_in(const storage::SafetensorsFile& file, const std::stri
 void save(const DetectorImpl& detector, const std::filesystem::path& file, storage::Metadata metadata) {
   const auto state = state_of(detector);
   std::vector<storage::TensorView> views;
+  views.reserve(state.size());
   for (const auto& [name, tensor] : state) views.push_back(view_of(name, tensor));
   metadata[kOptionsKey] = config::to_toml(detector.options());
   storage::write_safetensors(file, views, metadata);

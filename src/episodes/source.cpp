@@ -79,7 +79,7 @@ void refuse_or_drop_shared(const SourceOptions& options, EpisodeData& result) {
 }  // namespace
 
 std::filesystem::path find_data(const std::string& path) {
-  const std::filesystem::path given(path);
+  std::filesystem::path given(path);
   if (given.is_absolute() || std::filesystem::exists(given)) return given;
   const char* root = std::getenv("CAMBER_DATA");
   const auto below = std::filesystem::path(root != nullptr && *root != '\0' ? root : "../shared/data") / given;

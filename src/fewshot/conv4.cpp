@@ -25,14 +25,14 @@ void Conv4Impl::reset() {
   norms_.clear();
   for (int i = 0; i < 4; ++i) {
     const auto options = torch::nn::Conv2dOptions(i == 0 ? in_channels_ : channels_, channels_, 3).padding(1);
-    convolutions_.push_back(register_module("convolution" + std::to_string(i), torch::nn::Conv2d(options)));
-    norms_.push_back(register_module("norm" + std::to_string(i), torch::nn::BatchNorm2d(channels_)));
+    convolutions_.emplace_back(register_module("convolution" + std::to_string(i), torch::nn::Conv2d(options)));
+    norms_.emplace_back(register_module("norm" + std::to_string(i), torch::nn::BatchNorm2d(channels_)));
     const torch::NoGradGuard no_grad;
     convolutions_.back()->weight.set_data(convolutions_.back()->weight.contiguous(torch::MemoryFormat::ChannelsLast));
   }
 }
 
-torch::Tensor Conv4Impl::forward(torch::Tensor pictures) {
+torch::Tensor Conv4Impl::forward(const torch::Tensor& pictures) {
   TORCH_CHECK_VALUE(
       pictures.dim() == 4 && pictures.size(1) == in_channels_ && pictures.size(2) >= 16 && pictures.size(3) >= 16,
       "[Conv4] pictures must be [B, ", in_channels_, ", 16 or more, 16 or more], got ", pictures.sizes());

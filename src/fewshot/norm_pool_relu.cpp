@@ -30,7 +30,7 @@ Moments batch_moments(const torch::Tensor& maps) {
   const PictureShape shape = shape_of(maps);
   const std::int64_t pictures = maps.size(0), channels = shape.channels, numbers = shape.pixels() * channels;
   std::vector<double> means(static_cast<std::size_t>(pictures * channels)), squares = means;
-  const float* data = maps.const_data_ptr<float>();
+  const auto* data = maps.const_data_ptr<float>();
   at::parallel_for(0, pictures, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t n = begin; n < end; ++n)
       picture_moments(data + n * numbers, shape, means.data() + n * channels, squares.data() + n * channels);
@@ -81,8 +81,8 @@ class NormPoolRelu : public torch::autograd::Function<NormPoolRelu> {
     const std::int64_t pictures = maps.size(0), channels = shape.channels;
     const std::int64_t numbers = shape.pixels() * channels, cells = shape.cells() * channels;
     const auto gradient = outputs[0].contiguous(torch::MemoryFormat::ChannelsLast);
-    const float *x = maps.const_data_ptr<float>(), *g = gradient.const_data_ptr<float>(),
-                *y = pooled.const_data_ptr<float>(), *m = mean.const_data_ptr<float>();
+    const auto *x = maps.const_data_ptr<float>(), *g = gradient.const_data_ptr<float>(),
+               *y = pooled.const_data_ptr<float>(), *m = mean.const_data_ptr<float>();
     const auto* index = which.const_data_ptr<std::uint8_t>();
     std::vector<double> sums(static_cast<std::size_t>(pictures * channels)), products = sums;
     at::parallel_for(0, pictures, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -93,7 +93,7 @@ class NormPoolRelu : public torch::autograd::Function<NormPoolRelu> {
     const auto sum = sum_pictures(sums, channels), product = sum_pictures(products, channels);
     auto bias_gradient = torch::empty({channels}), weight_gradient = torch::empty({channels});
     std::vector<float> slope(static_cast<std::size_t>(channels)), constant = slope, linear = slope;
-    const double count = static_cast<double>(pictures * shape.pixels());
+    const auto count = static_cast<double>(pictures * shape.pixels());
     for (std::int64_t c = 0; c < channels; ++c) {
       const auto at = static_cast<std::size_t>(c);
       const double inv = inverse.const_data_ptr<float>()[c], s = inv * weight.const_data_ptr<float>()[c];
@@ -132,7 +132,7 @@ torch::Tensor norm_pool_relu(const torch::Tensor& maps, torch::nn::BatchNorm2d& 
   if (!fused) return torch::relu(torch::max_pool2d(norm(maps), 2));
   const auto plain = maps.contiguous(torch::MemoryFormat::ChannelsLast);
   const Moments moments = batch_moments(plain.detach());
-  move_running_statistics(norm, moments, static_cast<double>(plain.numel() / plain.size(1)));
+  move_running_statistics(norm, moments, static_cast<double>(plain.numel()) / static_cast<double>(plain.size(1)));
   const auto inverse = (moments.variance + norm->options.eps()).rsqrt();
   return NormPoolRelu::apply(plain, norm->weight, norm->bias, moments.mean, inverse);
 }

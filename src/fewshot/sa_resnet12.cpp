@@ -73,13 +73,13 @@ void SaResNetStageImpl::reset() {
         torch::nn::Conv2dOptions(i == 0 || shortcut ? in_channels_ : channels_, channels_, shortcut ? 1 : 3)
             .padding(shortcut ? 0 : 1)
             .bias(false);
-    convolutions_.push_back(register_module("convolution" + std::to_string(i), torch::nn::Conv2d(options)));
+    convolutions_.emplace_back(register_module("convolution" + std::to_string(i), torch::nn::Conv2d(options)));
     const std::string name = "norm" + std::to_string(i);
     if (standardised_)
-      group_norms_.push_back(register_module(
+      group_norms_.emplace_back(register_module(
           name, torch::nn::GroupNorm(torch::nn::GroupNormOptions(channels_ % kGroups == 0 ? kGroups : 1, channels_))));
     else
-      instance_norms_.push_back(
+      instance_norms_.emplace_back(
           register_module(name, torch::nn::InstanceNorm2d(torch::nn::InstanceNorm2dOptions(channels_).affine(true))));
   }
 }

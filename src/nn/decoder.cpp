@@ -1,5 +1,7 @@
 #include "camber/nn/decoder.h"
 
+#include <torch/nn/init.h>
+
 #include "camber/random/stream.h"
 
 namespace camber::nn {

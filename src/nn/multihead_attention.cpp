@@ -1,6 +1,7 @@
 #include "camber/nn/multihead_attention.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <torch/nn/init.h>
 
 #include "camber/ops/sparse_attention.h"
 #include "camber/random/stream.h"

@@ -93,7 +93,7 @@ QueryPlacement place_queries(const torch::Tensor& points, const SensorScene& sce
 }
 
 torch::Tensor fixed_window_sizes(const QueryPlacement& placement, std::int64_t bev_window, std::int64_t camera_window) {
-  const auto sizes = torch::full(placement.seen.sizes(), camera_window, torch::kInt);
+  auto sizes = torch::full(placement.seen.sizes(), camera_window, torch::kInt);
   sizes.select(2, 0).fill_(bev_window);
   return sizes;
 }
@@ -104,7 +104,7 @@ torch::Tensor object_window_sizes(const torch::Tensor& boxes, const SensorScene&
   const auto host = to_host(boxes);
   const auto* v = host.const_data_ptr<double>();
   const std::int64_t batch = boxes.size(0), queries = boxes.size(1), maps = scene.num_maps();
-  const auto sizes = torch::empty({batch, queries, maps}, torch::kInt);
+  auto sizes = torch::empty({batch, queries, maps}, torch::kInt);
   auto* out = sizes.data_ptr<std::int32_t>();
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t q = 0; q < queries; ++q, v += 7) {

@@ -129,7 +129,7 @@ void check_masks(const AttentionArguments& a) {
 void check_no_positive_infinity(const char* name, const at::Tensor& value) {
   if (!value.defined() || value.numel() == 0) return;
   // A NaN hides from max() as NaN, which is not +inf: it stays in its row.
-  const double largest = value.detach().max().item<double>();
+  const auto largest = value.detach().max().item<double>();
   bool found = largest == std::numeric_limits<double>::infinity();
   if (std::isnan(largest)) found = value.detach().eq(std::numeric_limits<double>::infinity()).any().item<bool>();
   TORCH_CHECK_VALUE(!found, "[biased_attention] ", name, " must be below +inf (-inf removes a key), got +inf");
@@ -270,7 +270,7 @@ at::Tensor dropout_factors(const AttentionArguments& a, std::int64_t b, std::int
   auto* out = factors.data_ptr<float>();
   const auto threshold = random::dropout_threshold(a.dropout);
   const auto key = random::philox_key(static_cast<std::uint64_t>(a.seed));
-  const float kept = static_cast<float>(1.0 / (1.0 - a.dropout));
+  const auto kept = static_cast<float>(1.0 / (1.0 - a.dropout));
   at::parallel_for(0, heads * rows, 8, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const auto head = static_cast<std::uint32_t>(row / rows), query = static_cast<std::uint32_t>(q0 + row % rows);

@@ -31,9 +31,9 @@ AttentionArguments pop_arguments(Stack& stack) {
   a.dropout = torch::jit::pop(stack).toDouble();
   a.softmax_scale = torch::jit::pop(stack).toOptional<double>();
   const auto tensors = a.tensors();
-  for (auto it = tensors.rbegin(); it != tensors.rend(); ++it) {
+  for (std::size_t i = tensors.size(); i-- > 0;) {
     const c10::IValue value = torch::jit::pop(stack);
-    if (!value.isNone()) **it = value.toTensor();
+    if (!value.isNone()) *tensors[i] = value.toTensor();
   }
   return a;
 }

@@ -105,7 +105,7 @@ std::vector<std::string> fused_obstacles(const AttentionArguments& a) {
 
 ForwardResult fused_forward(const AttentionArguments& a) {
   const auto prepared = prepare(a, a.q.scalar_type());
-  const ForwardResult result = empty_results(a);
+  ForwardResult result = empty_results(a);
   kernels::ForwardResult out{.output = result.output.data_ptr(),
                              .output_strides = kernel_strides(result.output),
                              .logsumexp = result.logsumexp.data_ptr<float>(),

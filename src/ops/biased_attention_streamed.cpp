@@ -195,7 +195,7 @@ void backward_chunk(const Stream& stream, const Element& element, const Chunk& c
 
 ForwardResult streamed_forward(const AttentionArguments& a) {
   const Stream stream{a};
-  const ForwardResult result = empty_results(a);
+  ForwardResult result = empty_results(a);
   for (std::int64_t b = 0; b < a.batch(); ++b) {
     const Element element(stream, b);
     for (std::int64_t q0 = 0; q0 < a.queries(); q0 += stream.chunk()) {

@@ -216,7 +216,7 @@ Gradients empty_gradients(const at::Tensor& q, const at::Tensor& k, const at::Te
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward_cpu(
     const at::Tensor& grad, const at::Tensor& output, const at::Tensor& logsumexp, const at::Tensor& q,
     const at::Tensor& k, const at::Tensor& v, const at::Tensor& row_offsets, const at::Tensor& key_index,
-    const OptionalTensor& bias, std::optional<double> softmax_scale, c10::List<bool> needs) {
+    const OptionalTensor& bias, std::optional<double> softmax_scale, const c10::List<bool>& needs) {
   TORCH_CHECK_VALUE(needs.size() == 4, "[sparse_attention_backward] needs must hold 4 flags, got ", needs.size());
   const Inputs in = inputs_of(q, k, v, row_offsets, key_index, bias, softmax_scale);
   Gradients gradients = empty_gradients(q, k, v, bias, needs, false);
@@ -234,12 +234,10 @@ std::tuple<at::Tensor, at::Tensor> forward_meta(const at::Tensor& q, const at::T
   return {empty_output(q, v), empty_logsumexp(q)};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward_meta(const at::Tensor&, const at::Tensor&,
-                                                                         const at::Tensor&, const at::Tensor& q,
-                                                                         const at::Tensor& k, const at::Tensor& v,
-                                                                         const at::Tensor&, const at::Tensor&,
-                                                                         const OptionalTensor& bias,
-                                                                         std::optional<double>, c10::List<bool> needs) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward_meta(
+    const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor& q, const at::Tensor& k,
+    const at::Tensor& v, const at::Tensor&, const at::Tensor&, const OptionalTensor& bias, std::optional<double>,
+    const c10::List<bool>& needs) {
   const Gradients gradients = empty_gradients(q, k, v, bias, needs, true);
   return {gradients[0], gradients[1], gradients[2], gradients[3]};
 }
@@ -249,7 +247,7 @@ using Forward = std::tuple<at::Tensor, at::Tensor>(const at::Tensor&, const at::
                                                    std::optional<double>);
 using Backward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-    const at::Tensor&, const at::Tensor&, const OptionalTensor&, std::optional<double>, c10::List<bool>);
+    const at::Tensor&, const at::Tensor&, const OptionalTensor&, std::optional<double>, const c10::List<bool>&);
 
 std::tuple<at::Tensor, at::Tensor> call_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                                 const at::Tensor& row_offsets, const at::Tensor& key_index,

@@ -109,6 +109,7 @@ Gate oracle_gate(const StudyPlan& plan, const std::vector<RunRecord>& records) {
 
 void correct(const StudyPlan& plan, std::vector<Comparison>& comparisons) {
   std::vector<double> p;
+  p.reserve(comparisons.size());
   for (const Comparison& one : comparisons) p.push_back(std::isnan(one.difference.p) ? 1 : one.difference.p);
   const std::vector<double> corrected = holm(p);
   for (std::size_t i = 0; i < comparisons.size(); ++i)

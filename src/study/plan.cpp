@@ -29,6 +29,7 @@ bool is_plain_name(const std::string& name) {
 
 std::vector<std::string> names_of(const std::vector<StudyArm>& arms) {
   std::vector<std::string> names;
+  names.reserve(arms.size());
   for (const StudyArm& arm : arms) names.push_back(arm.name);
   return names;
 }

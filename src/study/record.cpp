@@ -145,6 +145,7 @@ std::vector<RunRecord> read_run_records(const std::filesystem::path& folder) {
       files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   std::vector<RunRecord> records;
+  records.reserve(files.size());
   for (const std::filesystem::path& file : files)
     records.push_back(parse_record(storage::read_file(file), file.string()));
   return records;

@@ -77,7 +77,7 @@ PairedDifference paired_difference(std::span<const double> a, std::span<const do
     result.standard_error = result.low = result.high = result.t = result.p = kUndefined;
     return result;
   }
-  const double freedom = static_cast<double>(result.pairs - 1);
+  const auto freedom = static_cast<double>(result.pairs - 1);
   result.standard_error = result.deviation / std::sqrt(static_cast<double>(result.pairs));
   result.t = ratio(result.mean, result.standard_error);
   result.p = std::min(1.0, 2 * upper_tail(std::abs(result.t), freedom));
@@ -104,7 +104,7 @@ std::vector<double> holm(std::span<const double> p) {
 double equivalence_p(const PairedDifference& difference, double margin) {
   if (!(margin > 0)) throw std::invalid_argument(fmt::format("[statistics] margin must be above 0, got {}", margin));
   if (difference.pairs < 2) return kUndefined;
-  const double freedom = static_cast<double>(difference.pairs - 1);
+  const auto freedom = static_cast<double>(difference.pairs - 1);
   const double above_low = upper_tail(ratio(difference.mean + margin, difference.standard_error), freedom);
   const double below_high = upper_tail(-ratio(difference.mean - margin, difference.standard_error), freedom);
   return std::max(above_low, below_high);
@@ -122,7 +122,7 @@ double detectable_effect(double deviation, std::int64_t pairs, double alpha, dou
   check(alpha, wanted_power);
   if (pairs < 2) return kUndefined;
   if (!(deviation > 0)) return 0;
-  const double freedom = static_cast<double>(pairs - 1);
+  const auto freedom = static_cast<double>(pairs - 1);
   const auto short_of = [&](double noncentrality) { return power_at(noncentrality, freedom, alpha) - wanted_power; };
   double high = 1;
   while (short_of(high) < 0) high *= 2;

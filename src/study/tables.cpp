@@ -92,7 +92,7 @@ StudyTable arms_by_conditions(const StudyResults& results, double Measurement::*
   const StudyPlan& plan = results.plan;
   const bool precision = field == &Measurement::mean_ap;
   StudyTable table{.columns = {"arm", "seeds"}};
-  if (precision) table.columns.push_back("outcome");
+  if (precision) table.columns.emplace_back("outcome");
   for (const std::string& condition : plan.conditions) table.columns.push_back(condition);
   for (const StudyArm& arm : plan.arms) {
     const auto runs = runs_of(results, arm.name);

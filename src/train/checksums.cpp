@@ -24,7 +24,7 @@ std::string hexadecimal(std::uint64_t sum) {
 std::string metadata_sum(const storage::Metadata& metadata) {
   std::string all;
   for (const auto& [key, text] : metadata) {
-    if (key != kKey) all += key + '\0' + text + '\0';
+    if (key != kKey) all.append(key).append(1, '\0').append(text).append(1, '\0');
   }
   return hexadecimal(checksum(std::as_bytes(std::span(all))));
 }

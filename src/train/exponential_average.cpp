@@ -24,7 +24,7 @@ ExponentialAverage::ExponentialAverage(torch::nn::Module& model, ExponentialAver
 void ExponentialAverage::update() {
   torch::NoGradGuard no_grad;
   ++updates_;
-  const double count = static_cast<double>(updates_);
+  const auto count = static_cast<double>(updates_);
   const double decay = std::min(options_.decay, count / (count + 9));
   for (Entry& entry : entries_) {
     if (entry.value.is_floating_point()) {

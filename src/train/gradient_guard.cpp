@@ -46,7 +46,7 @@ void GradientGuard::begin_step() {
 
 std::optional<health::BrokenTensor> GradientGuard::broken_loss(const NamedLosses& losses) const {
   for (const auto& [name, loss] : losses) {
-    const double value = loss.item<double>();
+    const auto value = loss.item<double>();
     if (!std::isfinite(value)) {
       const auto parameter = broken_parameter();
       return parameter
@@ -61,13 +61,14 @@ std::optional<health::BrokenTensor> GradientGuard::broken_gradient(double norm) 
   if (std::isfinite(norm)) {
     return std::nullopt;
   }
-  if (const auto parameter = broken_parameter()) {
+  if (auto parameter = broken_parameter()) {
     return parameter;
   }
-  for (auto entry = parameters_.rbegin(); entry != parameters_.rend(); ++entry) {
-    if (const torch::Tensor& gradient = entry->second.grad(); gradient.defined()) {
+  for (std::size_t i = parameters_.size(); i-- > 0;) {
+    const auto& [name, parameter] = parameters_[i];
+    if (const torch::Tensor& gradient = parameter.grad(); gradient.defined()) {
       if (const auto values = broken_values(gradient)) {
-        return health::BrokenTensor{.name = "gradient of " + entry->first, .content = *values};
+        return health::BrokenTensor{.name = "gradient of " + name, .content = *values};
       }
     }
   }

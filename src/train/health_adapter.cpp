@@ -22,7 +22,7 @@ void HealthAdapter::add_scales(const ScaleProjector& projector, const std::vecto
     const torch::Tensor& gradient = scale->raw().grad();
     const torch::Tensor gradients = gradient.defined() ? flat(gradient) : torch::Tensor();
     for (std::int64_t k = 0; k < value.numel(); ++k) {
-      const double steps = static_cast<double>(scale->num_steps());
+      const auto steps = static_cast<double>(scale->num_steps());
       health::ScaleSample sample{.name = projector.scales()[i].name,
                                  .value = value[k].item<double>(),
                                  .raw = raw[k].item<double>(),

@@ -45,7 +45,7 @@ Schedule::Schedule(ScheduleOptions options, std::int64_t steps)
 }
 
 double Schedule::rate_factor(std::int64_t step) const {
-  const double now = static_cast<double>(step);
+  const auto now = static_cast<double>(step);
   if (now < warmup_steps_) {
     return options_.warmup_factor + (after_warmup(0) - options_.warmup_factor) * (now + 1) / warmup_steps_;
   }

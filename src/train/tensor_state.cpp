@@ -63,11 +63,12 @@ struct Slot {
 
 template <class State>
 std::vector<Slot> adam_slots(State& state) {
-  return {{"step", [&state] { return torch::scalar_tensor(state.step(), torch::kInt64); },
-           [&state](const torch::Tensor& value) { state.step(value.item<std::int64_t>()); }},
-          {"exp_avg", [&state] { return state.exp_avg(); }, [&state](torch::Tensor value) { state.exp_avg(value); }},
-          {"exp_avg_sq", [&state] { return state.exp_avg_sq(); },
-           [&state](torch::Tensor value) { state.exp_avg_sq(value); }}};
+  return {
+      {"step", [&state] { return torch::scalar_tensor(state.step(), torch::kInt64); },
+       [&state](const torch::Tensor& value) { state.step(value.item<std::int64_t>()); }},
+      {"exp_avg", [&state] { return state.exp_avg(); }, [&state](const torch::Tensor& value) { state.exp_avg(value); }},
+      {"exp_avg_sq", [&state] { return state.exp_avg_sq(); },
+       [&state](const torch::Tensor& value) { state.exp_avg_sq(value); }}};
 }
 
 std::vector<Slot> slots_of(const torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamState& state) {
@@ -80,7 +81,7 @@ std::vector<Slot> slots_of(const torch::optim::Optimizer& optimizer, torch::opti
   if (dynamic_cast<const torch::optim::SGD*>(&optimizer) != nullptr) {
     auto& sgd = static_cast<torch::optim::SGDParamState&>(state);
     return {{"momentum_buffer", [&sgd] { return sgd.momentum_buffer(); },
-             [&sgd](torch::Tensor value) { sgd.momentum_buffer(value); }}};
+             [&sgd](const torch::Tensor& value) { sgd.momentum_buffer(value); }}};
   }
   throw std::invalid_argument("[checkpoint] optimizer must be torch::optim::SGD, Adam or AdamW");
 }

@@ -1,5 +1,7 @@
 #include <limits>
 
+#include <torch/csrc/autograd/autograd.h>
+
 #include "camber/ops/biased_attention.h"
 #include "camber/ops/sparse_attention.h"
 #include "verification/checklist.h"
@@ -102,13 +104,11 @@ Seen numeric_gradient() {
   const torch::NoGradGuard guard;
   double slope = 0;
   std::vector<torch::Tensor> directions;
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    directions.push_back(torch::randn_like(leaves[i]));
-    slope += (gradients[i] * directions[i]).sum().item<double>();
-  }
+  for (const torch::Tensor& leaf : leaves) directions.push_back(torch::randn_like(leaf));
+  for (std::size_t i = 0; i < leaves.size(); ++i) slope += (gradients[i] * directions[i]).sum().item<double>();
   const auto moved = [&](double step) {
     for (std::size_t i = 0; i < leaves.size(); ++i) leaves[i].add_(directions[i], step);
-    const double value = loss(p.attend(Implementation::kStreamed)).item<double>();
+    const auto value = loss(p.attend(Implementation::kStreamed)).item<double>();
     for (std::size_t i = 0; i < leaves.size(); ++i) leaves[i].sub_(directions[i], step);
     return value;
   };
@@ -121,9 +121,9 @@ Seen empty_rows() {
   const auto p = make_problem(torch::kDouble);
   const auto out = p.attend(Implementation::kStreamed);
   const auto gradient = torch::autograd::grad({loss(out)}, {p.q})[0];
-  const double output = out.output.select(2, 1).abs().max().item<double>();
+  const auto output = out.output.select(2, 1).abs().max().item<double>();
   const double slope = gradient.select(2, 1).abs().max().item<double>();
-  const double lse = out.logsumexp.select(2, 1).max().item<double>();
+  const auto lse = out.logsumexp.select(2, 1).max().item<double>();
   return {"output " + number(output) + ", gradient " + number(slope) + ", logsumexp " + number(lse),
           output == 0 && slope == 0 && lse == -kInfinity};
 }

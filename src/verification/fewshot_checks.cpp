@@ -61,7 +61,7 @@ Seen capped_at_100() {
     sap->scale->raw().fill_(std::log(200.0));
   }
   const auto seen = Inputs().run(sap).statistics;
-  const double value = seen.logit_scale.item<double>();
+  const auto value = seen.logit_scale.item<double>();
   return {"set to 200, acts as " + number(value),
           value <= 100 && value > 99.99 && seen.logit_scale_clipped.item<double>() == 1};
 }
@@ -69,7 +69,7 @@ Seen capped_at_100() {
 Seen is_sharp() {
   SemanticAnchorPurification sap(PurificationOptions{.dropout = 0});
   const auto seen = Inputs().run(sap).statistics;
-  const double entropy = seen.attention_entropy.item<double>(), largest = seen.attention_max.item<double>();
+  const auto entropy = seen.attention_entropy.item<double>(), largest = seen.attention_max.item<double>();
   return {"entropy " + number(entropy) + " (below ln 5 = 1.60944), largest weight " + number(largest) + " (above 0.2)",
           entropy < std::log(5.0) && largest > 0.2};
 }

@@ -36,8 +36,8 @@ Seen cross_attention_only() {
   Setting s(kRouterQueries);
   const auto plain = s.decoder->forward(s.inputs).states;
   const auto ones = torch::arange(kRouterQueries + 1, torch::kLong);
-  const ops::StructuredBias lean{.windows = ops::Windows{ones, torch::arange(kRouterQueries, torch::kInt),
-                                                         torch::full({1, kRouterQueries}, 60.0F)}};
+  ops::StructuredBias lean{.windows = ops::Windows{ones, torch::arange(kRouterQueries, torch::kInt),
+                                                   torch::full({1, kRouterQueries}, 60.0F)}};
   s.inputs.bias = [&](std::int64_t, const torch::Tensor&) { return lean; };
   s.inputs.statistics_from = 0;
   const auto leaned = s.decoder->forward(s.inputs);
@@ -48,7 +48,7 @@ Seen cross_attention_only() {
   } catch (const std::exception&) {
     refused = true;
   }
-  const double weight = leaned.statistics[0].largest_weight.min().item<double>();
+  const auto weight = leaned.statistics[0].largest_weight.min().item<double>();
   return {"Q = K = 10: cross-attention follows the bias (weight " + number(weight) + "), self-attention " +
               (refused ? "refuses it" : "takes it"),
           refused && weight > 0.999 && difference(leaned.states, plain) > 1e-3};
@@ -75,8 +75,8 @@ Seen untrained_router(bool want_gradient) {
   if (!want_gradient) return equal(difference(leaned, plain), 0, "apart");
   // A norm ends each layer, so that the sum of squares would be constant: a random weighting is not.
   (leaned * torch::randn_like(leaned)).sum().backward();
-  const double cues = router->age_gain.grad().abs().max().item<double>();
-  const double content = router->content->weight.grad().abs().max().item<double>();
+  const auto cues = router->age_gain.grad().abs().max().item<double>();
+  const auto content = router->content->weight.grad().abs().max().item<double>();
   return {"cue gains " + number(cues) + ", content " + number(content), cues > 0 && content > 0};
 }
 

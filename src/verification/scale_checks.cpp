@@ -102,7 +102,7 @@ Seen decay_leaves_scales_alone() {
   for (const auto& [kind, name] : kOptimizers) {
     OneScale model(BoundedScaleOptions{.init = 25, .min = 1, .max = 100, .space = nn::Space::kLog});
     const auto optimizer = train::OptimizerGroups(model).make_optimizer(optimizer_options(kind));
-    const double before = model.scale->value().item<double>();
+    const auto before = model.scale->value().item<double>();
     for (int i = 0; i < 20; ++i) {
       optimizer->zero_grad();
       (model.scale->value() * 0).backward();
@@ -123,11 +123,11 @@ Seen momentum_reset(train::OptimizerKind kind) {
     (-model.scale->value()).backward();
     projector.step(*optimizer);
   }
-  const double value = model.scale->value().item<double>();
+  const auto value = model.scale->value().item<double>();
   optimizer->zero_grad();
   model.scale->value().backward();  // one gentle step back must move it at once
   projector.step(*optimizer);
-  const double after = model.scale->value().item<double>();
+  const auto after = model.scale->value().item<double>();
   return {"held at " + number(value) + ", one step back gives " + number(after), value == 5 && after < 5};
 }
 
@@ -148,7 +148,7 @@ void check_scale(Checklist& list) {
     BoundedScale scale(BoundedScaleOptions{.init = 100, .min = 1, .max = 100, .space = nn::Space::kLog});
     const auto value = scale->value();
     value.backward();
-    const double gradient = scale->raw().grad().item<double>();
+    const auto gradient = scale->raw().grad().item<double>();
     return Seen{"value " + number(value.item<double>()) + ", gradient " + number(gradient),
                 value.item<double>() <= 100 && gradient > 0};
   });

@@ -25,7 +25,7 @@ class Conv4Impl : public torch::nn::Cloneable<Conv4Impl> {
   Conv4Impl(std::int64_t in_channels, std::int64_t channels);
   void reset() override;
   /// [B, C, H, W] -> [B, channels * floor(H / 16) * floor(W / 16)]
-  torch::Tensor forward(torch::Tensor pictures);
+  torch::Tensor forward(const torch::Tensor& pictures);
 
  private:
   std::int64_t in_channels_, channels_;
