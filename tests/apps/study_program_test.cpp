@@ -84,7 +84,7 @@ TEST_F(StudyProgram, ScaleZeroMeasuresWhatNoBiasMeasures) {
   const OrderedJson plain = records("whole").at("plain_s0"), zero = records("whole").at("fixed_0_s0");
   for (const OrderedJson& measured : plain["measurements"])
     for (const OrderedJson& other : zero["measurements"])
-      if (other["condition"] == measured["condition"] && other["control"] == "") {
+      if (other["condition"] == measured["condition"] && other["control"].get<std::string>().empty()) {
         EXPECT_EQ(other["replicates"], measured["replicates"]) << measured["condition"];
       }
 }

@@ -177,7 +177,7 @@ TEST_F(TrainProgram, PredictsResultsThatTheMetricsAccept) {
 
 TEST_F(TrainProgram, LearnsFromMapsOfOtherEncoders) {
   fs::create_directories(folder_ / "maps");
-  std::vector<float> bev(8 * 32 * 32), cameras(6 * 8 * 6 * 15);
+  std::vector<float> bev(std::size_t{8} * 32 * 32), cameras(std::size_t{6} * 8 * 6 * 15);
   for (const Json& sample : Json::parse(storage::read_file(folder_ / "world/v1.0-simulated/sample.json"))) {
     const std::string token = sample["token"];
     for (std::size_t i = 0; i < bev.size(); ++i)

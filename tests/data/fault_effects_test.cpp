@@ -223,7 +223,7 @@ TEST(PictureFaults, DoWhatTheirParameterSays) {
 TEST(PictureFaults, BlurHasTheStatedDeviation) {
   for (int severity = 1; severity <= 5; ++severity) {
     // The slope of a blurred edge is the filter itself.
-    Picture edge{.width = 200, .height = 80, .pixels = std::vector<std::uint8_t>(200 * 80 * 3)};
+    Picture edge{.width = 200, .height = 80, .pixels = std::vector<std::uint8_t>(std::size_t{200} * 80 * 3)};
     for (std::int64_t y = 0; y < edge.height; ++y)
       for (std::int64_t x = 100; x < edge.width; ++x) edge.row(y)[3 * x] = 255;
     const Fault fault{.kind = FaultKind::kBlur, .severity = severity};
@@ -240,7 +240,7 @@ TEST(PictureFaults, BlurHasTheStatedDeviation) {
 
 TEST(PointFaults, DoWhatTheirParameterSays) {
   const Delivery clean = load("none");
-  const double all = static_cast<double>(clean.frame.points.size());
+  const auto all = static_cast<double>(clean.frame.points.size());
   for (int severity = 1; severity <= 5; ++severity) {
     const auto index = static_cast<std::size_t>(severity - 1);
     const auto after = [&](const char* name) {

@@ -1,11 +1,11 @@
 #include "data/small_world.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <stdexcept>
 
-#include <stdlib.h>
 #include <turbojpeg.h>
 
 namespace camber::tests {
@@ -55,7 +55,8 @@ void add_sample_data(std::vector<Row>& rows, std::vector<Row>& poses, int scene,
         return "data-" + std::to_string(scene) + "-" + sensor.channel + "-" + std::to_string(number);
       };
       const int number = lidar ? 2 * sample + part : sample;
-      const std::int64_t time = kStart + 10000000 * scene + kStep * sample - (key ? 0 : kStep / 2);
+      const std::int64_t time =
+          kStart + std::int64_t{10000000} * scene + std::int64_t{kStep} * sample - (key ? 0 : kStep / 2);
       const std::string pose = "pose-" + token(number);
       poses.push_back({{"token", quoted(pose)},
                        {"timestamp", std::to_string(time)},
@@ -155,11 +156,12 @@ TableTexts small_tables() {
                            {"last_annotation_token", quoted(prefix + (object == 1 ? "0" : "2"))}});
     }
     for (int sample = 0; sample < kSamples; ++sample) {
-      samples.push_back({{"token", quoted(sample_token(scene, sample))},
-                         {"timestamp", std::to_string(kStart + 10000000 * scene + kStep * sample)},
-                         {"prev", quoted(sample_token(scene, sample - 1))},
-                         {"next", quoted(sample_token(scene, sample + 1))},
-                         {"scene_token", quoted("scene-" + std::to_string(scene))}});
+      samples.push_back(
+          {{"token", quoted(sample_token(scene, sample))},
+           {"timestamp", std::to_string(kStart + std::int64_t{10000000} * scene + std::int64_t{kStep} * sample)},
+           {"prev", quoted(sample_token(scene, sample - 1))},
+           {"next", quoted(sample_token(scene, sample + 1))},
+           {"scene_token", quoted("scene-" + std::to_string(scene))}});
       add_sample_data(data, poses, scene, sample);
       add_annotations(annotations, scene, sample);
     }

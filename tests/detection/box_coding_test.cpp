@@ -59,7 +59,7 @@ TEST(ToGlobal, TurnsBoxAndVelocityWithTheCar) {
 TEST(LikelyAttribute, FollowsClassAndSpeed) {
   const auto name = [](eval::DetectionClass label, double speed) {
     const auto number = likely_attribute(label, speed);
-    return number == eval::kNoAttribute ? "" : eval::kAttributeNames[static_cast<std::size_t>(number)];
+    return number == eval::kNoAttribute ? "" : eval::kAttributeNames[static_cast<std::uint8_t>(number)];
   };
   EXPECT_EQ(name(eval::DetectionClass::kCar, 0.1), "vehicle.parked");
   EXPECT_EQ(name(eval::DetectionClass::kCar, 0.3), "vehicle.moving");

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <torch/nn/modules/batchnorm.h>
+
 #include "detection/example_batch.h"
 #include "support/comparison.h"
 

@@ -102,8 +102,8 @@ Locality first_layer_locality(DetectorImpl& detector, const DetectorBatch& batch
   };
   const auto scores =
       torch::matmul(split(state + query_position, 0), split(memory + key_position, 1).transpose(-1, -2));
-  const auto attention =
-      torch::softmax(scores / std::sqrt(static_cast<double>(width / heads)), -1).mean(1);  // [B, Q, K]
+  const auto attention = torch::softmax(scores / std::sqrt(static_cast<double>(width) / static_cast<double>(heads)), -1)
+                             .mean(1);  // [B, Q, K]
   const auto near_grid = torch::zeros_like(attention), near_cameras = torch::zeros_like(attention);
   const auto placement = nn::place_queries(references, batch.scene);
   const auto layout = batch.scene.layout();
@@ -113,7 +113,7 @@ Locality first_layer_locality(DetectorImpl& detector, const DetectorBatch& batch
       for (std::int64_t b = 0; b < batch.size; ++b) {
         const auto cell = placement.cell[b][q][static_cast<std::int64_t>(m)];
         const auto column = cell[0].item<std::int64_t>(), row = cell[1].item<std::int64_t>();
-        const double x = references[b][q][0].item<double>(), y = references[b][q][1].item<double>();
+        const auto x = references[b][q][0].item<double>(), y = references[b][q][1].item<double>();
         for (std::int64_t r = 0; r < map.rows; ++r)
           for (std::int64_t c = 0; c < map.columns; ++c) {
             const bool near = m == 0

@@ -123,7 +123,7 @@ TEST(DropBlocks, DropsSquaresOfAboutTheShareAndKeepsTheMean) {
   torch::manual_seed(4);
   const auto maps = torch::ones({200, 2, 10, 10});
   const auto dropped = drop_blocks(maps, 0.1, 3);
-  const double zeros = dropped.eq(0).to(torch::kDouble).mean().item<double>();
+  const auto zeros = dropped.eq(0).to(torch::kDouble).mean().item<double>();
   EXPECT_NEAR(zeros, 0.1, 0.03);
   EXPECT_NEAR(dropped.mean().item<double>(), 1, 1e-4);
   EXPECT_TRUE(torch::equal(drop_blocks(maps, 0, 3), maps));

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <torch/optim/sgd.h>
+
 #include "camber/fewshot/semantic_anchor_purification.h"
 #include "camber/train/optimizer_groups.h"
 #include "camber/train/scale_projector.h"

@@ -15,7 +15,7 @@ namespace camber::health {
 namespace {
 
 Figures loss_figures(std::int64_t step, random::Stream noise) {
-  const double progress = static_cast<double>(step);
+  const auto progress = static_cast<double>(step);
   const double classes = 1.5 * std::exp(-progress / 300) + 0.3 + 0.05 * noise.normal();
   const double boxes = 2.5 * std::exp(-progress / 500) + 0.5 + 0.08 * noise.normal();
   return {{"loss/total", classes + boxes},

@@ -37,7 +37,8 @@ Findings watch(int samples, const Course& course, RuleOptions options = {}) {
   Rules rules(options);
   Findings said;
   for (int sample = 0; sample < samples; ++sample)
-    for (const Finding& finding : rules.observe(10 * (sample + 1), course(sample))) said.push_back(finding);
+    for (const Finding& finding : rules.observe(std::int64_t{10} * (sample + 1), course(sample)))
+      said.push_back(finding);
   for (const Finding& finding : rules.conclude()) said.push_back(finding);
   return said;
 }

@@ -51,7 +51,7 @@ std::unique_ptr<bool[]> flags(random::Stream stream, std::int64_t count, double 
 void make_windows(const Case& c, random::Stream stream, CaseData& data) {
   data.row_offsets.push_back(0);
   for (std::int64_t row = 0; row < c.batches * c.queries; ++row) {
-    std::int64_t key = static_cast<std::int64_t>(stream.integer(4));
+    auto key = static_cast<std::int64_t>(stream.integer(4));
     while (key < c.keys && row % 5 != 3) {  // some rows have no entries
       const auto length = static_cast<std::int64_t>(1 + stream.integer(21));
       for (std::int64_t i = 0; i < length && key < c.keys; ++i, ++key)

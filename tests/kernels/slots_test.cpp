@@ -35,7 +35,7 @@ void expect_same(const BackwardRun& a, const BackwardRun& b) {
 
 std::vector<Case> cases() {
   std::vector<Case> chosen;
-  for (Case c : feature_cases())
+  for (const Case& c : feature_cases())
     if (c.name == "windows_segments_absent" || c.name == "everything" || c.name == "dropout_and_everything" ||
         c.name == "windows_strong")
       chosen.push_back(c);

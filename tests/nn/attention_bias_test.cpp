@@ -35,7 +35,7 @@ SensorScene small_scene(std::int64_t batch) {
 
 torch::Tensor random_points(std::int64_t batch, std::int64_t queries) {
   random::Stream stream(3, "points");
-  const auto points = torch::empty({batch, queries, 3}, torch::kDouble);
+  auto points = torch::empty({batch, queries, 3}, torch::kDouble);
   for (std::int64_t i = 0; i < points.numel(); ++i) points.data_ptr<double>()[i] = stream.uniform(-10, 10);
   points.select(2, 2).mul_(0.2);
   return points;
@@ -46,7 +46,7 @@ torch::Tensor obvious_bias(const torch::Tensor& points, const torch::Tensor& tru
                            const AttentionBiasOptions& options, double scale) {
   const auto layout = scene.layout();
   const std::int64_t batch = points.size(0), queries = points.size(1);
-  const auto dense = torch::zeros({batch, 1, queries, layout.keys()}, torch::kDouble);
+  auto dense = torch::zeros({batch, 1, queries, layout.keys()}, torch::kDouble);
   for (std::int64_t b = 0; b < batch; ++b)
     for (std::int64_t q = 0; q < queries; ++q)
       for (std::size_t m = 0; m < layout.maps.size(); ++m) {
@@ -55,10 +55,10 @@ torch::Tensor obvious_bias(const torch::Tensor& points, const torch::Tensor& tru
                                  : scene.cameras[static_cast<std::size_t>(b)][m - 1].cell_at({at(0), at(1), at(2)});
         if (!cell) continue;
         const auto size = static_cast<double>(m == 0 ? options.bev_window : options.camera_window);
-        const double weight = trust[b][q][m == 0 ? 0 : 1].item<double>();
+        const auto weight = trust[b][q][m == 0 ? 0 : 1].item<double>();
         for (std::int64_t key = 0; key < layout.maps[m].keys(); ++key) {
-          const auto dx = static_cast<double>(key % layout.maps[m].columns - cell->column);
-          const auto dy = static_cast<double>(key / layout.maps[m].columns - cell->row);
+          const std::int64_t row = key / layout.maps[m].columns, column = key % layout.maps[m].columns;
+          const auto dx = static_cast<double>(column - cell->column), dy = static_cast<double>(row - cell->row);
           if (std::max(std::abs(dx), std::abs(dy)) > size / 2) continue;
           const double sigma = size / 6;
           const double g = options.form == WindowForm::kBox ? 1 : std::exp(-(dx * dx + dy * dy) / (2 * sigma * sigma));

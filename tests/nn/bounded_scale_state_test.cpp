@@ -102,7 +102,7 @@ TEST(BoundedScaleState, SigmoidKeepsItsValueWhenTheBoundsChange) {
     scale->set_bounds(2.0, 3.0);
     EXPECT_NEAR(scale->value().item<double>(), 2.5, 1e-6);
     scale->set_bounds(0.5, 2.0);
-    const double cut = scale->value().item<double>();
+    const auto cut = scale->value().item<double>();
     EXPECT_LT(cut, 2.0);
     EXPECT_GT(cut, 2.0 - 4e-3);
     scale->value().backward();
@@ -141,7 +141,7 @@ TEST(BoundedScaleState, ScheduleByStepAndInHalfPrecisionChangesOnce) {
   scale->to(torch::kHalf);
   EXPECT_FALSE(scale->apply_schedule(50, 99));
   EXPECT_TRUE(scale->apply_schedule(0, 100));
-  const float raw = scale->raw().item<float>();
+  const auto raw = scale->raw().item<float>();
   for (int step = 101; step < 120; ++step) {
     EXPECT_FALSE(scale->apply_schedule(0, step));
   }

@@ -63,7 +63,7 @@ TEST(BoundedScale, FirstValueIsInitForEveryConstraint) {
       for (const double max : {5.0, 100.0}) {
         if (init < max) {
           const BoundedScaleOptions options{.init = init, .max = max, .constraint = constraint};
-          const double got = BoundedScale(options)->value().item<double>();
+          const auto got = BoundedScale(options)->value().item<double>();
           if (constraint == Constraint::kSigmoid || options.in_log_space()) {
             EXPECT_LE(std::abs(got - init), allowed_error(options)) << name_of(constraint) << " " << init;
           } else {
@@ -78,7 +78,7 @@ TEST(BoundedScale, FirstValueIsInitForEveryConstraint) {
 TEST(BoundedScale, FirstValueIsInitForEveryPreset) {
   for (const std::string& name : scale_preset_names()) {
     const BoundedScaleOptions options = scale_preset(name).scale;
-    const double got = BoundedScale(options)->value().item<double>();
+    const auto got = BoundedScale(options)->value().item<double>();
     EXPECT_LE(ulps(got, options.init), name == "logit" ? 1 : 0) << name;
   }
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <torch/nn/init.h>
+
 #include "camber/nn/attention_bias.h"
 #include "camber/nn/query_router.h"
 #include "support/comparison.h"
@@ -34,7 +36,7 @@ SensorScene one_camera_scene() {
 // Points anywhere on the grid, half of them before the camera.
 torch::Tensor some_points() {
   torch::manual_seed(5);
-  const auto points = torch::rand({1, kQueries, 3}, torch::kDouble) * 6 - 3;
+  auto points = torch::rand({1, kQueries, 3}, torch::kDouble) * 6 - 3;
   const auto before_camera = points.slice(1, 0, kQueries / 2);
   before_camera.select(2, 1).abs_().add_(0.9);
   before_camera.select(2, 0).mul_(0.2);
@@ -123,9 +125,9 @@ TEST(Decoder, BiasActsInCrossAttentionAlsoWhenQueriesEqualKeys) {
   const auto plain = s.decoder->forward(s.inputs).states;
   std::vector<std::int64_t> offsets;
   for (std::int64_t i = 0; i <= kQueries; ++i) offsets.push_back(i);
-  const ops::StructuredBias lean{.windows = ops::Windows{torch::tensor(offsets, torch::kLong),
-                                                         torch::arange(kQueries, torch::kInt),
-                                                         torch::full({1, kQueries}, 50.0F)}};
+  ops::StructuredBias lean{.windows =
+                               ops::Windows{torch::tensor(offsets, torch::kLong), torch::arange(kQueries, torch::kInt),
+                                            torch::full({1, kQueries}, 50.0F)}};
   s.inputs.bias = [&](std::int64_t, const torch::Tensor&) { return lean; };
   s.inputs.statistics_from = 0;
   const auto biased = s.decoder->forward(s.inputs);

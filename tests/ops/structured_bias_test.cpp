@@ -30,7 +30,7 @@ TEST(StructuredBias, MaterializeEqualsTheObviousLoop) {
       for (int q = 0; q < 5; ++q)
         for (int k = 0; k < 14; ++k) {
           double expected = 0;
-          for (std::int64_t e = w.row_offsets[b * 5 + q].item<std::int64_t>();
+          for (auto e = w.row_offsets[b * 5 + q].item<std::int64_t>();
                e < w.row_offsets[b * 5 + q + 1].item<std::int64_t>(); ++e)
             if (w.key_index[e].item<int>() == k) expected += w.value[h][e].item<double>();
           for (int i = 0; i < 3; ++i)
@@ -43,7 +43,8 @@ TEST(StructuredBias, MaterializeEqualsTheObviousLoop) {
 TEST(StructuredBias, BytesAreThoseOfItsParts) {
   const auto in = make_inputs({.name = "bytes", .queries = 3, .keys = 9, .window_entries = 4, .segments = 2});
   const std::int64_t entries = in.bias.windows->key_index.size(0);
-  EXPECT_EQ(in.bias.bytes(), 4 * 8 + entries * 4 + entries * 8 + 3 * 8 + 3 * 2 * 8);
+  EXPECT_EQ(in.bias.bytes(),
+            4 * std::int64_t{8} + entries * 4 + entries * 8 + 3 * std::int64_t{8} + 3 * std::int64_t{2} * 8);
 }
 
 // The reference size of the notes: what a dense bias would take, and what this one takes.

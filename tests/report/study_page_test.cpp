@@ -85,6 +85,7 @@ TEST_F(StudyPage, draws_a_row_a_comparison) {
 TEST_F(StudyPage, has_pictures_that_stand_alone) {
   const auto pictures = study_pictures(study::read_study(folder_));
   std::vector<std::string> names;
+  names.reserve(pictures.size());
   for (const StudyPicture& picture : pictures) names.push_back(picture.name);
   EXPECT_EQ(names, (std::vector<std::string>{"arms", "differences", "exploratory", "scales"})) << "no curve of trust";
   const std::string& arms = pictures[0].svg;

@@ -61,7 +61,7 @@ TEST(Rig, AnyRigComesFromToml) {
 }
 
 TEST(Rig, RefusesNamesThatCannotBeFoldersOfTheirOwn) {
-  const auto message = [](RigOptions rig) {
+  const auto message = [](const RigOptions& rig) {
     try {
       rig.validate();
     } catch (const std::invalid_argument& error) {

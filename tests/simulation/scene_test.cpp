@@ -13,6 +13,7 @@ constexpr double kLead = 0.1;
 
 std::vector<Scene> scenes(int count, const WorldOptions& options = {}) {
   std::vector<Scene> result;
+  result.reserve(static_cast<std::size_t>(count));
   const random::Stream stream(11, "scene test");
   for (int i = 0; i < count; ++i)
     result.push_back(make_scene(options, kLead, i % 4 == 0, stream.at(static_cast<std::uint64_t>(i))));

@@ -73,6 +73,7 @@ std::string figure(double value) {
                                            double tolerance) {
   const OneThread one_thread;
   std::vector<at::Tensor> inputs;
+  inputs.reserve(leaves.size());
   for (const auto& [name, leaf] : leaves) inputs.push_back(leaf);
   const auto analytic = torch::autograd::grad({loss()}, inputs, {}, std::nullopt, false, /*allow_unused=*/true);
   const at::NoGradGuard guard;
@@ -88,9 +89,9 @@ std::string figure(double value) {
       double numeric = 0;
       if (std::isfinite(original)) {
         data[j] = original + step;
-        const double above = loss().item<double>();
+        const auto above = loss().item<double>();
         data[j] = original - step;
-        const double below = loss().item<double>();
+        const auto below = loss().item<double>();
         data[j] = original;
         numeric = (above - below) / (2 * step);
       }

@@ -98,7 +98,7 @@ TEST(OptimizerGroups, DecayNeverTouchesAScale) {
     ScaleProjector projector(*model);
     const torch::Tensor scale = model->scale->raw().detach().clone();
     const torch::Tensor plain = model->plain->raw().detach().clone();
-    const double backbone = model->backbone->weight.norm().item<double>();
+    const auto backbone = model->backbone->weight.norm().item<double>();
     for (int step = 0; step < 100; ++step) {
       for (torch::Tensor& parameter : model->parameters()) {
         parameter.mutable_grad() = torch::zeros_like(parameter);

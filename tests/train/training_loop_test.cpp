@@ -160,7 +160,7 @@ TEST(TrainingLoop, TheAverageFollowsItsFormulaAndGivesTheWeightsBack) {
   TinyModel model;
   ExponentialAverage average(*model, {.enabled = true, .decay = 0.75});
   torch::NoGradGuard no_grad;
-  double expected = model->first->weight[0][0].item<double>();
+  auto expected = model->first->weight[0][0].item<double>();
   for (int n = 1; n <= 40; ++n) {
     model->first->weight.add_(0.01);
     average.update();
