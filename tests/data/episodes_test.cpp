@@ -168,7 +168,7 @@ TEST_F(Episodes, ReadsFoldersOfClassesAndOfDomains) {
   EXPECT_EQ(set.domain_names, (std::vector<std::string>{"photo", "sketch"}));
   EXPECT_EQ(set.shape, (std::vector<std::int64_t>{3, 16, 16}));
   EXPECT_NEAR(set.example(0)[0], 10 / 255.0, 1e-6);
-  EXPECT_NEAR(set.example(0)[512], 30 / 255.0, 1e-6);
+  EXPECT_NEAR(set.example(0)[std::size_t{2} * 256], 30 / 255.0, 1e-6);
   const auto plain = read_picture_folder({.path = folder_ / "pets" / "photo", .size = 0, .colour = false, .ink = true});
   EXPECT_EQ(plain.shape, (std::vector<std::int64_t>{1, 20, 20}));
   EXPECT_NEAR(plain.example(0)[0], 1 - (0.299 * 10 + 0.587 * 20 + 0.114 * 30) / 255, 1e-5);

@@ -101,8 +101,8 @@ TEST(FramePicture, ShowsCamerasAndBirdsEyeView) {
   const drawing::Canvas bare = draw_frame(clean, plain);
   const Picture& picture = clean.frame.cameras[1].picture;
   const drawing::Colour pixel = bare.pixel(362 + 3 * 60 + 1, 3 * 40 + 1);
-  EXPECT_EQ(pixel.red, picture.row(40)[180]);
-  EXPECT_EQ(pixel.blue, picture.row(40)[182]);
+  EXPECT_EQ(pixel.red, picture.row(40)[std::ptrdiff_t{3} * 60]);
+  EXPECT_EQ(pixel.blue, picture.row(40)[std::ptrdiff_t{3} * 60 + 2]);
   // A box's centre lies on its outline's inside: the front tick of the first object near the car is drawn there.
   const FrameObject* near = nullptr;
   for (const FrameObject& object : clean.frame.objects)

@@ -167,7 +167,7 @@ TEST(Pictures, ThatFitAlreadyStayAsTheyAre) {
   const Picture source = ramp(40, 30);
   EXPECT_EQ(transform_picture(source, {40, 30}, {.width = 40, .height = 30}).pixels, source.pixels);
   const Picture smaller = transform_picture(source, {80, 60}, {.width = 40, .height = 30});  // decoded at half the size
-  EXPECT_EQ(smaller.row(15)[60], 10);
+  EXPECT_EQ(smaller.row(15)[std::ptrdiff_t{3} * 20], 10);
 }
 
 TEST(Pictures, AreNormalisedBlueFirstAsCmtDoes) {

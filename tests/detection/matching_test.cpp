@@ -61,7 +61,7 @@ TEST(Assignment, CostsNoMoreThanAnyOther) {
 }
 
 TEST(Assignment, GivesEachColumnOnceAndTakesTies) {
-  const std::vector<double> equal(15, 1.0);
+  const std::vector<double> equal(std::size_t{5} * 3, 1.0);
   auto column_of = least_cost_assignment(equal, 5, 3);
   std::sort(column_of.begin(), column_of.end());
   EXPECT_EQ(column_of, (std::vector<std::int64_t>{-1, -1, 0, 1, 2}));
@@ -83,7 +83,7 @@ TEST(Assignment, AvoidsCostsThatAreNoNumbers) {
 
 TEST(Assignment, SolvesNineHundredByAHundredWithinFiveMilliseconds) {
   random::Stream stream(2, "assignment.speed");
-  const auto cost = random_costs(stream, 90000);
+  const auto cost = random_costs(stream, std::int64_t{900} * 100);
   double best = 1;
   for (int run = 0; run < 20; ++run) {
     const auto start = std::chrono::steady_clock::now();

@@ -162,9 +162,9 @@ TEST(Sparse, NanOfAQueryStaysInItsRow) {
   ASSERT_LT(data.data.row_offsets[2], data.data.row_offsets[3]);
   for (const Isa isa : supported_isas()) {
     SCOPED_TRACE(isa_name(isa));
-    data.data.q[64] = 0.5f;
+    data.data.q[std::size_t{2} * 32] = 0.5f;
     const SparseRun clean = run(data, isa);
-    data.data.q[64] = NAN;
+    data.data.q[std::size_t{2} * 32] = NAN;
     const SparseRun found = run(data, isa);
     for (std::size_t i = 0; i < found.output.size(); ++i) {
       if (i / 32 == 2)

@@ -73,7 +73,7 @@ TEST(SpecialValues, NanOfABlockedKeyHasNoWeight) {
     data.blocked[static_cast<std::size_t>(i * c.keys + 100)] = true;
     data.mask[static_cast<std::size_t>(i * c.keys + 200)] = -std::numeric_limits<float>::infinity();
   }
-  data.k[3200] = data.k[6409] = kNan;  // of keys 100 and 200, each 32 wide
+  data.k[std::size_t{100} * 32] = data.k[std::size_t{200} * 32 + 9] = kNan;
   for (const Isa isa : supported_isas()) {
     SCOPED_TRACE(isa_name(isa));
     const ForwardRun forward = run_forward(data, isa, true);
