@@ -17,11 +17,28 @@ void BoundOptions::validate() const {
         fmt::format("[analyze bound] mass must lie between 0 and 1, both excluded, got {}", mass));
 }
 
-double window_mass(std::int64_t keys, std::int64_t window, double bias) {
-  const auto inside = static_cast<double>(window);
-  const auto outside = static_cast<double>(keys - window);
+double mass_after(double mass, double bias) {
   // Divided by e^b, so that a large bias does not overflow.
-  return inside / (inside + outside * std::exp(-bias));
+  return mass / (mass + (1 - mass) * std::exp(-bias));
+}
+
+double most_moved(double bias) {
+  return std::tanh(bias / 4);
+}
+
+double mass_before(double moved, double bias) {
+  if (!(bias > 0) || !(moved > 0) || moved > most_moved(bias)) return std::nan("");
+  // mass_after(m) - m rises from 0 to its largest value at m = 1 / (1 + e^(bias/2)).
+  double low = 0, high = 1 / (1 + std::exp(bias / 2));
+  for (int i = 0; i < 60; ++i) {
+    const double middle = 0.5 * (low + high);
+    (mass_after(middle, bias) - middle < moved ? low : high) = middle;
+  }
+  return 0.5 * (low + high);
+}
+
+double window_mass(std::int64_t keys, std::int64_t window, double bias) {
+  return mass_after(static_cast<double>(window) / static_cast<double>(keys), bias);
 }
 
 double bias_for_mass(std::int64_t keys, std::int64_t window, double mass) {

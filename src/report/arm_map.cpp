@@ -60,7 +60,7 @@ std::vector<std::pair<std::string, Row>> rows_of(const study::StudyResults& resu
       row.push_back(value ? std::optional(Shade{.value = *value, .is_difference = !is_reference}) : std::nullopt);
     }
     if (std::any_of(row.begin(), row.end(), [](const auto& cell) { return cell.has_value(); }))
-      rows.emplace_back(arm.title.empty() ? arm.name : arm.title, std::move(row));
+      rows.emplace_back(arm.shown(), std::move(row));
   }
   for (auto& [title, row] : rows)
     for (auto& cell : row)

@@ -13,11 +13,7 @@ namespace {
 constexpr double kNames = 330, kPlot = 420, kWords = 330, kRow = 22, kTop = 40, kBottom = 40;
 
 std::string label_of(const study::StudyPlan& plan, const study::Comparison& one) {
-  const auto title = [&plan](const std::string& arm) {
-    const study::StudyArm& found = plan.arm(arm);
-    return found.title.empty() ? found.name : found.title;
-  };
-  return fmt::format("{} - {}, {}", title(one.arm), title(one.against), one.measure);
+  return fmt::format("{} - {}, {}", plan.arm(one.arm).shown(), plan.arm(one.against).shown(), one.measure);
 }
 
 // Left and right end in points that hold every interval, the margin and zero.

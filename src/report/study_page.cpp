@@ -88,7 +88,7 @@ Section curves_section(const study::StudyResults& results, const std::string& ti
                           .x = {found->second.steps.begin(), found->second.steps.end()},
                           .values = found->second.values});
       }
-      Chart chart{.title = fmt::format("{}: {}", arm.title.empty() ? arm.name : arm.title, name)};
+      Chart chart{.title = fmt::format("{}: {}", arm.shown(), name)};
       put_series(chart, series, kCurvePoints);
       section.blocks.emplace_back(std::move(chart));
     }

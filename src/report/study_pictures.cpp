@@ -23,8 +23,7 @@ drawing::LineChart chart_of(const study::StudyResults& results, study::ArmRole r
     for (const study::RunRecord& record : results.records) {
       const auto found = record.curves.find(curve);
       if (record.arm != arm.name || found == record.curves.end() || !moves(found->second)) continue;
-      drawing::Series series{.name = named ? "" : (arm.title.empty() ? arm.name : arm.title),
-                             .colour = drawing::series_colour(colour)};
+      drawing::Series series{.name = named ? "" : arm.shown(), .colour = drawing::series_colour(colour)};
       for (std::size_t i = 0; i < found->second.values.size(); ++i)
         series.points.push_back({static_cast<double>(found->second.steps[i]), found->second.values[i]});
       chart.series.push_back(std::move(series));

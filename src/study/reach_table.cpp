@@ -1,15 +1,18 @@
 #include <array>
 #include <cmath>
-#include <map>
 
 #include <fmt/format.h>
 
-#include "camber/study/reach.h"
+#include "camber/analysis/bound.h"
 #include "camber/study/statistics.h"
 #include "camber/study/tables.h"
 
 namespace camber::study {
 namespace {
+
+using analysis::mass_after;
+using analysis::mass_before;
+using analysis::most_moved;
 
 constexpr std::array kLeans = {0.5, 1.0, 2.5, 5.0, 10.0};
 constexpr const char* kLayer = "attention/layer";
@@ -26,25 +29,6 @@ double at_the_start(const StudyResults& results, const std::string& arm, const s
 }
 
 }  // namespace
-
-double mass_after(double mass, double lean) {
-  return 1 / (1 + (1 - mass) / mass * std::exp(-lean));
-}
-
-double most_moved(double lean) {
-  return std::tanh(lean / 4);
-}
-
-double mass_before(double moved, double lean) {
-  if (!(lean > 0) || !(moved > 0) || moved > most_moved(lean)) return std::nan("");
-  // mass_after(m) - m rises from 0 to its largest value at m = 1 / (1 + e^(lean/2)).
-  double low = 0, high = 1 / (1 + std::exp(lean / 2));
-  for (int i = 0; i < 60; ++i) {
-    const double middle = 0.5 * (low + high);
-    (mass_after(middle, lean) - middle < moved ? low : high) = middle;
-  }
-  return 0.5 * (low + high);
-}
 
 StudyTable reach_table(const StudyResults& results) {
   const std::string& arm = results.plan.primary.against;

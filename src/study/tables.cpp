@@ -30,11 +30,6 @@ std::string chance(double p) {
   return !std::isfinite(p) ? "-" : p < 1e-4 ? "< 0.0001" : fmt::format("{:.4f}", p);
 }
 
-std::string title_of(const StudyPlan& plan, const std::string& arm) {
-  const StudyArm& found = plan.arm(arm);
-  return found.title.empty() ? found.name : found.title;
-}
-
 std::vector<const RunRecord*> runs_of(const StudyResults& results, const std::string& arm) {
   std::vector<const RunRecord*> runs;
   for (const RunRecord& record : results.records)
@@ -64,12 +59,9 @@ std::string name_of_measure(const StudyPlan& plan, const std::string& measure) {
 }
 
 void add_comparison(StudyTable& table, const StudyPlan& plan, const Comparison& one) {
-  std::vector<std::string> row = {title_of(plan, one.arm),
-                                  title_of(plan, one.against),
-                                  name_of_measure(plan, one.measure),
-                                  std::to_string(one.difference.pairs),
-                                  in_points(one.difference.mean),
-                                  interval(one.difference)};
+  std::vector<std::string> row = {plan.arm(one.arm).shown(),          plan.arm(one.against).shown(),
+                                  name_of_measure(plan, one.measure), std::to_string(one.difference.pairs),
+                                  in_points(one.difference.mean),     interval(one.difference)};
   if (one.judgement) {
     row.push_back(chance(one.difference.p));
     row.push_back(chance(one.judgement->corrected_p));
@@ -97,7 +89,7 @@ StudyTable arms_by_conditions(const StudyResults& results, double Measurement::*
   for (const StudyArm& arm : plan.arms) {
     const auto runs = runs_of(results, arm.name);
     if (runs.empty()) continue;
-    std::vector<std::string> row = {title_of(plan, arm.name), std::to_string(runs.size())};
+    std::vector<std::string> row = {arm.shown(), std::to_string(runs.size())};
     if (precision)
       row.push_back(mean_and_spread(
           over_seeds(runs, [&](const RunRecord& record) { return outcome_of(plan, record).value_or(std::nan("")); })));
@@ -127,7 +119,7 @@ void add_paired_rows(StudyTable& table, const StudyResults& results, const std::
     }
     if (own.empty()) continue;
     const PairedDifference difference = paired_difference(changed, own);
-    table.rows.push_back({title_of(results.plan, arm.name), condition, control, std::to_string(own.size()),
+    table.rows.push_back({arm.shown(), condition, control, std::to_string(own.size()),
                           cell(mean_and_deviation(own).mean), cell(mean_and_deviation(changed).mean),
                           in_points(difference.mean), interval(difference),
                           cell(100 * mean_and_deviation(errors).mean, 2)});
@@ -255,7 +247,7 @@ StudyTable scales_table(const StudyResults& results) {
                         })
           .mean;
     };
-    std::vector<std::string> row = {title_of(plan, arm.name),
+    std::vector<std::string> row = {arm.shown(),
                                     runs[0]->scale_lr_mult > 0 ? fmt::format("{:g}", runs[0]->scale_lr_mult) : "-",
                                     scale(".scale"),
                                     scale(".segment_scale"),
@@ -292,8 +284,7 @@ StudyTable time_table(const StudyResults& results) {
     const auto runs = runs_of(results, arm.name);
     if (runs.empty()) continue;
     const double own = over_seeds(runs, step).mean;
-    table.rows.push_back(
-        {title_of(plan, arm.name), std::to_string(runs[0]->steps), cell(own, 1), cell(own / reference, 2)});
+    table.rows.push_back({arm.shown(), std::to_string(runs[0]->steps), cell(own, 1), cell(own / reference, 2)});
   }
   return table;
 }

@@ -1,5 +1,6 @@
 #include "camber/analysis/bound.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -34,6 +35,19 @@ TEST(Bound, GivesTheBiasForAMass) {
   EXPECT_NEAR(bias_for_mass(22384, 64, .5), 5.854355, kLastDigit);
   EXPECT_NEAR(bias_for_mass(22384, 64, .9), 8.051580, kLastDigit);
   EXPECT_NEAR(bias_for_mass(22384, 225, .5), 4.589899, kLastDigit);
+}
+
+TEST(Bound, MovesSoMuchAndNoMore) {
+  for (const double bias : {0.5, 2.5, 8.0}) {
+    double most = 0;
+    for (double mass = 1e-4; mass < 1; mass += 1e-4) most = std::max(most, mass_after(mass, bias) - mass);
+    EXPECT_NEAR(most_moved(bias), most, 1e-6) << bias;
+    const double before = 0.4 / (1 + std::exp(bias / 2));
+    EXPECT_NEAR(mass_before(mass_after(before, bias) - before, bias), before, 1e-12);
+    EXPECT_TRUE(std::isnan(mass_before(1.001 * most_moved(bias), bias)));
+  }
+  EXPECT_TRUE(std::isnan(mass_before(0, 2.5)));
+  EXPECT_TRUE(std::isnan(mass_before(std::nan(""), 2.5)));
 }
 
 TEST(Bound, MassAndBiasAreInverse) {

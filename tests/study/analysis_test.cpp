@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "camber/analysis/bound.h"
 #include "camber/config/options.h"
 #include "camber/storage/atomic_file.h"
-#include "camber/study/reach.h"
 #include "camber/study/tables.h"
 #include "storage/scratch_folder.h"
 
@@ -162,20 +162,6 @@ TEST(Tables, stand_between_their_marks) {
   EXPECT_THROW(with_tables("a", "new"), std::invalid_argument);
 }
 
-TEST(Reach, follows_from_what_was_moved) {
-  for (const double lean : {0.5, 2.5, 8.0}) {
-    double most = 0;
-    for (double mass = 1e-4; mass < 1; mass += 1e-4) most = std::max(most, mass_after(mass, lean) - mass);
-    EXPECT_NEAR(most_moved(lean), most, 1e-6) << lean;
-    const double before = 0.4 / (1 + std::exp(lean / 2));
-    EXPECT_NEAR(mass_before(mass_after(before, lean) - before, lean), before, 1e-12);
-    EXPECT_TRUE(std::isnan(mass_before(1.001 * most_moved(lean), lean)));
-  }
-  EXPECT_NEAR(mass_after(64. / 22384, 2.5), 0.033753, 5e-7) << "the same arithmetic as analyze bound";
-  EXPECT_TRUE(std::isnan(mass_before(0, 2.5)));
-  EXPECT_TRUE(std::isnan(mass_before(std::nan(""), 2.5)));
-}
-
 TEST(Reach, has_a_row_a_layer) {
   StudyResults results{.plan = example_plan(), .records = example_records()};
   EXPECT_TRUE(reach_table(results).rows.empty()) << "no curves";
@@ -183,7 +169,8 @@ TEST(Reach, has_a_row_a_layer) {
     if (one.arm != "constant") continue;
     one.curves["lean/lidar/mean"] = {{1, 20}, {2.5, 9}};
     for (const auto& [layer, mass] : {std::pair{"0", 0.1}, {"1", 0.2}})
-      one.curves[std::string("attention/layer") + layer + "/change"] = {{1, 20}, {mass_after(mass, 2.5) - mass, 9}};
+      one.curves[std::string("attention/layer") + layer + "/change"] = {{1, 20},
+                                                                        {analysis::mass_after(mass, 2.5) - mass, 9}};
   }
   const StudyTable table = reach_table(results);
   ASSERT_EQ(table.rows.size(), 3U);

@@ -34,6 +34,8 @@ struct StudyArm {
   bool exempt = false;
   bool from_scratch = false;
 
+  const std::string& shown() const { return title.empty() ? name : title; }  ///< as tables and pictures call it
+
   template <class Visitor>
   void visit(Visitor& visitor) {
     visitor("name", name, "short name: letters, digits and _");
