@@ -17,6 +17,7 @@
 #include "camber/storage/atomic_file.h"
 #include "camber/storage/file.h"
 #include "camber/study/analysis.h"
+#include "camber/study/published.h"
 #include "camber/study/tables.h"
 
 namespace camber::app {
@@ -25,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct StudyArguments {
-  std::string out{}, run{}, into{}, pictures{};
+  std::string out{}, start{}, publish{}, run{}, into{}, pictures{};
   std::vector<std::string> only{};
   std::int64_t seeds = 0;
   bool resume = false, estimate = false, tables = false;
@@ -101,6 +102,11 @@ std::string written(const study::StudyResult& result, const StudyArguments& argu
 int run_study(StudyArguments& arguments, const CommonOptions& common) {
   if (arguments.out.empty()) throw std::invalid_argument("[study] --out must name the study's folder, got nothing");
   if (arguments.tables) return write_tables(arguments);
+  if (!arguments.publish.empty()) {
+    study::publish({arguments.out}, {arguments.publish});
+    print_answer("published " + arguments.out + " in " + arguments.publish + "\n");
+    return kSuccess;
+  }
   if (!arguments.run.empty()) return run_one(arguments);
   for (const std::string& arm : arguments.only)
     if (arm != study::kDoubled) arguments.options.plan.arm(arm);
@@ -109,6 +115,7 @@ int run_study(StudyArguments& arguments, const CommonOptions& common) {
   study::StudyRequest request{
       .options = arguments.options,
       .out = arguments.out,
+      .start = arguments.start,
       .choice = {.only = arguments.only, .seeds = arguments.seeds},
       .estimate_only = arguments.estimate,
       .simulation_threads = common.threads > 0 ? static_cast<int>(common.threads)
@@ -148,6 +155,8 @@ void register_study(Command& program) {
                                   .example = "camber study --config configs/study.toml --out runs/study"});
   command.option("--out", arguments->out, "folder of the study, or with --tables of its records");
   command.option("--resume", arguments->resume, "go on with the configuration of the study's own folder");
+  command.option("--start", arguments->start, "published study whose records and base models are taken over");
+  command.option("--publish", arguments->publish, "copy plan, records and base models into this folder, as docs/study");
   command.option("--only", arguments->only, "these arms alone");
   command.option("--seeds", arguments->seeds, "at most so many seeds of each arm; 0: as the plan says");
   command.option("--estimate", arguments->estimate, "say how long it would take, and do nothing else");

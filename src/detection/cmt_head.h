@@ -24,6 +24,14 @@ struct KeyMaps {
   torch::Tensor cameras{};  // [B, keys of all cameras, camera_channels]; undefined likewise
 };
 
+/// Keys as the head looks at them, [B, K, C].
+struct HeadMemory {
+  torch::Tensor content{}, position{};
+  /// Filled by remember(): the projections, for frames that are looked at more than once.
+  std::vector<nn::KeysAndValues> decoder{};
+  std::optional<nn::KeysAndValues> router{};
+};
+
 /// Boxes that one layer predicts.
 struct LayerBoxes {
   torch::Tensor logits{};  // [B, N, classes]
@@ -42,12 +50,18 @@ class CmtHeadImpl : public torch::nn::Module {
   /// `positions`: embeddings of the keys when they are known from before; else they are computed.
   DetectorOutput forward(const KeyMaps& maps, const DetectorBatch& batch, const DenoisingQueries& denoising,
                          const ForwardOptions& options, const std::optional<torch::Tensor>& positions);
+  /// The same from keys that are known; `forward(remember(maps, batch), ...)` has the bits of `forward(maps, ...)`.
+  DetectorOutput forward(const HeadMemory& memory, const DetectorBatch& batch, const DenoisingQueries& denoising,
+                         const ForwardOptions& options);
+  /// Everything that depends on the keys alone, once for several passes over the same frames. In eval mode.
+  HeadMemory remember(const KeyMaps& maps, const DetectorBatch& batch);
 
   torch::Tensor key_positions(const nn::SensorScene& scene, std::int64_t batch);
   /// References [B, Q, 3] in metres -> [B, Q, C], the cues with them where they are an input.
   torch::Tensor query_positions(const torch::Tensor& references, const DetectorBatch& batch);
   /// What the queries know before they look, [B, Q, C].
   torch::Tensor query_start(const torch::Tensor& query_position);
+  HeadMemory memory_at(const KeyMaps& maps, const DetectorBatch& batch, const std::optional<torch::Tensor>& positions);
   /// The keys' content, [B, K, C]; zeros for sensors that delivered nothing.
   torch::Tensor memory_of(const KeyMaps& maps, const DetectorBatch& batch);
   /// The references of the queries in metres, [Q, 3].

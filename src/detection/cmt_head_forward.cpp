@@ -6,14 +6,14 @@ namespace camber::detection {
 
 /// What one forward pass carries from step to step; N = D + Q queries, denoising ones first.
 struct CmtHeadImpl::Pass {
-  torch::Tensor memory{}, memory_position{};  // [B, K, C]
+  const HeadMemory& memory;
   torch::Tensor references{};                 // [B, N, 3], of the layer at hand
   torch::Tensor query_position{};             // [B, N, C], of the first layer
-  std::optional<torch::Tensor> blocked;       // of the self-attention
-  nn::QueryPlacement placement;
+  std::optional<torch::Tensor> blocked{};     // of the self-attention
+  nn::QueryPlacement placement{};
   torch::Tensor trust{};  // [B, N, X]
-  nn::BiasWindows windows;
-  std::vector<torch::Tensor> logits, codes;  // of the layers so far
+  nn::BiasWindows windows{};
+  std::vector<torch::Tensor> logits{}, codes{};  // of the layers so far
   torch::Tensor segment_offsets{};
 };
 
@@ -32,23 +32,24 @@ torch::Tensor oracle_trust(const DetectorBatch& batch, std::int64_t sensors, std
 
 torch::Tensor CmtHeadImpl::trust_of(const Pass& pass, const DetectorBatch& batch, const ForwardOptions& options) {
   const std::int64_t queries = pass.references.size(1), sensors = options_.num_sensors();
-  const auto oracle = [&] { return oracle_trust(batch, sensors, queries).to(pass.memory.scalar_type()); };
+  const auto type = pass.memory.content.scalar_type();
+  const auto oracle = [&] { return oracle_trust(batch, sensors, queries).to(type); };
   if (options.trust == TrustControl::kOracle) return oracle();
+  if (options.trust == TrustControl::kZero)
+    return torch::zeros({batch.size, queries, sensors}, pass.query_position.options());
   nn::RouterInputs inputs{.query_position = pass.query_position,
-                          .memory = pass.memory,
-                          .memory_position = pass.memory_position,
+                          .memory = pass.memory.content,
+                          .memory_position = pass.memory.position,
+                          .projected_memory = pass.memory.router,
                           .placement = pass.placement,
                           .scene = &batch.scene};
-  inputs.cues = {.age = by_sensor(batch.age, sensors).to(pass.memory.scalar_type()),
-                 .level = by_sensor(batch.level, sensors).to(pass.memory.scalar_type())};
+  inputs.cues = {.age = by_sensor(batch.age, sensors).to(type), .level = by_sensor(batch.level, sensors).to(type)};
   inputs.shuffle_seed = options.seed;
   inputs.dropout_seed =
       random::Stream(options.seed, "dropout.router").at(static_cast<std::uint64_t>(options.step)).key();
   if (options_.router.mode == nn::RouterMode::kOracle) inputs.labels = oracle();
   auto trust = router->forward(inputs);
   switch (options.trust) {
-    case TrustControl::kZero:
-      return torch::zeros_like(trust);
     case TrustControl::kMean:
       return trust.mean(1, true).expand_as(trust);
     case TrustControl::kShuffled:
@@ -82,8 +83,9 @@ ops::StructuredBias CmtHeadImpl::bias_of(Pass& pass, const DetectorBatch& batch,
 nn::DecoderOutput CmtHeadImpl::decode_queries(Pass& pass, const DetectorBatch& batch, const ForwardOptions& options) {
   nn::DecoderInputs inputs{.target = query_start(pass.query_position),
                            .query_position = pass.query_position,
-                           .memory = pass.memory,
-                           .memory_position = pass.memory_position,
+                           .memory = pass.memory.content,
+                           .memory_position = pass.memory.position,
+                           .projected_memory = pass.memory.decoder,
                            .self_blocked = pass.blocked,
                            .cross_masks = {.segment_available = batch.available},
                            .implementation = options.implementation};
@@ -111,12 +113,29 @@ nn::DecoderOutput CmtHeadImpl::decode_queries(Pass& pass, const DetectorBatch& b
   return decoded;
 }
 
+HeadMemory CmtHeadImpl::memory_at(const KeyMaps& maps, const DetectorBatch& batch,
+                                  const std::optional<torch::Tensor>& positions) {
+  const auto content = memory_of(maps, batch);
+  const auto known = positions ? *positions : positions_->keys(batch.scene, batch.size);
+  return {.content = content, .position = known.expand({batch.size, -1, -1})};
+}
+
+HeadMemory CmtHeadImpl::remember(const KeyMaps& maps, const DetectorBatch& batch) {
+  TORCH_CHECK(!is_training(), "[CmtHead] remember must be called in eval mode");
+  HeadMemory memory = memory_at(maps, batch, std::nullopt);
+  memory.decoder = decoder->project_memory(memory.content, memory.position);
+  if (router) memory.router = router->project_memory(memory.content, memory.position);
+  return memory;
+}
+
 DetectorOutput CmtHeadImpl::forward(const KeyMaps& maps, const DetectorBatch& batch, const DenoisingQueries& denoising,
                                     const ForwardOptions& options, const std::optional<torch::Tensor>& positions) {
-  Pass pass;
-  pass.memory = memory_of(maps, batch);
-  const auto known = positions ? *positions : positions_->keys(batch.scene, batch.size);
-  pass.memory_position = known.expand({batch.size, -1, -1});
+  return forward(memory_at(maps, batch, positions), batch, denoising, options);
+}
+
+DetectorOutput CmtHeadImpl::forward(const HeadMemory& memory, const DetectorBatch& batch,
+                                    const DenoisingQueries& denoising, const ForwardOptions& options) {
+  Pass pass{.memory = memory};
   pass.segment_offsets = torch::tensor(batch.scene.layout().segment_offsets(), torch::kLong);
   const auto learned = references().unsqueeze(0).expand({batch.size, -1, -1});
   const std::int64_t extra = denoising.count, queries = options_.head.num_queries;
@@ -146,8 +165,9 @@ DetectorOutput CmtHeadImpl::forward(const KeyMaps& maps, const DetectorBatch& ba
     output.attention_mass = decoded.statistics.back().segment_mass.mean(1).narrow(1, extra, queries);
   if (grid_classes_ && is_training()) {
     const std::int64_t grid_keys = batch.scene.grid.keys();
-    output.grid_logits = grid_classes_->forward(pass.memory.narrow(1, 0, grid_keys));
-    output.camera_logits = camera_classes_->forward(pass.memory.narrow(1, grid_keys, pass.memory.size(1) - grid_keys));
+    const std::int64_t camera_keys = memory.content.size(1) - grid_keys;
+    output.grid_logits = grid_classes_->forward(memory.content.narrow(1, 0, grid_keys));
+    output.camera_logits = camera_classes_->forward(memory.content.narrow(1, grid_keys, camera_keys));
   }
   return output;
 }

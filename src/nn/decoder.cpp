@@ -60,7 +60,7 @@ void DecoderLayerImpl::reset() {
 }
 
 AttendedOutput DecoderLayerImpl::forward(const torch::Tensor& queries, const DecoderInputs& inputs,
-                                         const AttentionCall& call) {
+                                         const AttentionCall& call, const KeysAndValues* projected) {
   const random::Stream stream(call.dropout_seed, "decoder_layer");
   const AttentionCall among_queries{.masks = {.blocked_mask = inputs.self_blocked},
                                     .implementation = call.implementation,
@@ -70,7 +70,12 @@ AttendedOutput DecoderLayerImpl::forward(const torch::Tensor& queries, const Dec
 
   auto at_memory = call;
   at_memory.dropout_seed = stream.at("cross").key();
-  const AttentionInputs cross{state, inputs.memory, inputs.memory, inputs.query_position, inputs.memory_position};
+  const AttentionInputs cross{state,
+                              inputs.memory,
+                              inputs.memory,
+                              inputs.query_position,
+                              inputs.memory_position,
+                              projected};
   auto attended = cross_attention->forward(cross, at_memory);
   state = norm2->forward(attended.output);
 
@@ -88,7 +93,20 @@ void TransformerDecoderImpl::reset() {
   post_norm = register_module("post_norm", layer_norm(options.width));
 }
 
+std::vector<KeysAndValues> TransformerDecoderImpl::project_memory(const torch::Tensor& memory,
+                                                                  const torch::Tensor& memory_position) const {
+  std::vector<KeysAndValues> projected;
+  projected.reserve(layers->size());
+  for (const auto& layer : *layers)
+    projected.push_back(layer->as<DecoderLayer>()->cross_attention->keys_and_values(
+        {.key = memory, .value = memory, .key_position = memory_position}));
+  return projected;
+}
+
 DecoderOutput TransformerDecoderImpl::forward(const DecoderInputs& inputs) {
+  const auto known = static_cast<std::int64_t>(inputs.projected_memory.size());
+  TORCH_CHECK_VALUE(known == 0 || known == options.num_layers, "[TransformerDecoder] projected_memory must have ",
+                    options.num_layers, " layers or none, got ", known);
   const random::Stream stream(inputs.dropout_seed, "decoder");
   DecoderOutput result;
   std::vector<torch::Tensor> states;
@@ -102,7 +120,9 @@ DecoderOutput TransformerDecoderImpl::forward(const DecoderInputs& inputs) {
         .statistics = inputs.statistics_from && i >= *inputs.statistics_from,
         .implementation = inputs.implementation,
         .dropout_seed = stream.at(static_cast<std::uint64_t>(i)).key()};
-    const auto attended = layers[static_cast<std::size_t>(i)]->as<DecoderLayer>()->forward(queries, current, call);
+    const auto layer = static_cast<std::size_t>(i);
+    const KeysAndValues* projected = known > 0 ? &inputs.projected_memory[layer] : nullptr;
+    const auto attended = layers[layer]->as<DecoderLayer>()->forward(queries, current, call, projected);
     queries = attended.output;
     states.push_back(post_norm->forward(queries));
     if (attended.statistics) result.statistics.push_back(*attended.statistics);

@@ -54,13 +54,21 @@ MultiheadAttentionImpl::Projected MultiheadAttentionImpl::project(const Attentio
   TORCH_CHECK_VALUE(in.key.size(0) == in.query.size(0) && in.value.size(0) == in.query.size(0),
                     "[MultiheadAttention] key and value must have the batch of query, ", in.query.size(0), ", got ",
                     in.key.size(0), " and ", in.value.size(0));
-  const auto heads = [&](const torch::Tensor& t, std::int64_t part) {
-    const auto projected = torch::nn::functional::linear(t, in_proj_weight.slice(0, part * width, (part + 1) * width),
-                                                         in_proj_bias.slice(0, part * width, (part + 1) * width));
-    return projected.view({t.size(0), t.size(1), options.num_heads, width / options.num_heads}).transpose(1, 2);
-  };
-  return {heads(in.query_position ? in.query + *in.query_position : in.query, 0),
-          heads(in.key_position ? in.key + *in.key_position : in.key, 1), heads(in.value, 2)};
+  const auto query = project_heads(in.query_position ? in.query + *in.query_position : in.query, 0);
+  const auto [keys, values] = in.projected != nullptr ? *in.projected : keys_and_values(in);
+  return {query, keys, values};
+}
+
+// part: 0 query, 1 key, 2 value.
+torch::Tensor MultiheadAttentionImpl::project_heads(const torch::Tensor& input, std::int64_t part) const {
+  const std::int64_t width = options.width;
+  const auto projected = torch::nn::functional::linear(input, in_proj_weight.slice(0, part * width, (part + 1) * width),
+                                                       in_proj_bias.slice(0, part * width, (part + 1) * width));
+  return projected.view({input.size(0), input.size(1), options.num_heads, width / options.num_heads}).transpose(1, 2);
+}
+
+KeysAndValues MultiheadAttentionImpl::keys_and_values(const AttentionInputs& in) const {
+  return {project_heads(in.key_position ? in.key + *in.key_position : in.key, 1), project_heads(in.value, 2)};
 }
 
 torch::Tensor MultiheadAttentionImpl::join(const torch::Tensor& heads, const torch::Tensor& identity,

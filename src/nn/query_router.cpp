@@ -61,12 +61,23 @@ void QueryRouterImpl::reset() {
   content->bias.zero_();
 }
 
+std::optional<KeysAndValues> QueryRouterImpl::project_memory(const torch::Tensor& memory,
+                                                             const torch::Tensor& memory_position) const {
+  if (!uses_content(options.mode)) return std::nullopt;
+  return local_attention->keys_and_values({.key = memory, .value = memory, .key_position = memory_position});
+}
+
 torch::Tensor QueryRouterImpl::content_logits(const RouterInputs& in) {
   const random::Stream stream(in.dropout_seed, "router");
   const auto sizes = fixed_window_sizes(in.placement, options.bev_window, options.camera_window);
   const auto keys = windows_at(in.placement, sizes, *in.scene);
   const auto target = torch::zeros_like(in.query_position);
-  const AttentionInputs cross{target, in.memory, in.memory, in.query_position, in.memory_position};
+  const AttentionInputs cross{target,
+                              in.memory,
+                              in.memory,
+                              in.query_position,
+                              in.memory_position,
+                              in.projected_memory ? &*in.projected_memory : nullptr};
   const auto seen = norm1->forward(local_attention->forward_local(cross, keys, stream.at(0).key()));
   return content->forward(norm2->forward(feedforward->forward(seen, stream.at(1).key())));
 }

@@ -30,7 +30,8 @@ detection::TrustControl control_named(const std::string& name) {
   throw std::invalid_argument("[study] a control must be zero, mean, shuffled or oracle, got '" + name + "'");
 }
 
-// Frames and their keys. The encoders know neither trust nor cues: they run once for all controls.
+// Frames and their keys. The encoders know neither trust nor cues, nor do the keys that queries look at: both are
+// computed once for all controls.
 struct EncodedBatch {
   detection::DetectorBatch batch{};
   detection::KeyMaps maps{};
@@ -64,8 +65,9 @@ class Evaluation {
  private:
   void judge(const std::string& condition);
   std::vector<Pass> passes_of(const std::string& condition) const;
-  void detect(const EncodedBatch& frames, Pass& pass);
-  void swap_cues(EncodedBatch& faulty, EncodedBatch& sound, Pass& missed, Pass& alarmed);
+  void detect(const EncodedBatch& frames, const detection::HeadMemory& memory, Pass& pass);
+  void swap_cues(EncodedBatch& faulty, const detection::HeadMemory& memory, EncodedBatch& sound, Pass& missed,
+                 Pass& alarmed);
   void measure(Pass& pass);
 
   const ModelEvaluation& request_;
@@ -103,9 +105,11 @@ void Evaluation::judge(const std::string& condition) {
     const detection::DetectorImpl::Parts& parts = detector_->parts();
     frames.maps = parts.encode(frames.batch, parts.voxelise(frames.batch));
     frames.batch.pictures.clear();  // what is kept of clean frames needs them no more
-    for (Pass& pass : passes) detect(frames, pass);
+    detection::CmtHead head = parts.head;
+    const detection::HeadMemory memory = head->remember(frames.maps, frames.batch);
+    for (Pass& pass : passes) detect(frames, memory, pass);
     if (clean && !request_.swapped_cues.empty()) clean_.push_back(frames);
-    if (swapped) swap_cues(frames, clean_.at(i), missed, alarmed);
+    if (swapped) swap_cues(frames, memory, clean_.at(i), missed, alarmed);
     done_ += static_cast<double>(frames.batch.size);
     if (request_.progress) request_.progress(done_ / total_);
   }
@@ -115,22 +119,24 @@ void Evaluation::judge(const std::string& condition) {
   measure(alarmed);
 }
 
-void Evaluation::swap_cues(EncodedBatch& faulty, EncodedBatch& sound, Pass& missed, Pass& alarmed) {
+void Evaluation::swap_cues(EncodedBatch& faulty, const detection::HeadMemory& memory, EncodedBatch& sound, Pass& missed,
+                           Pass& alarmed) {
   const auto exchange = [&] {
     std::swap(faulty.batch.age, sound.batch.age);
     std::swap(faulty.batch.level, sound.batch.level);
   };
   exchange();
-  detect(faulty, missed);
-  detect(sound, alarmed);
+  detection::CmtHead head = detector_->parts().head;
+  detect(faulty, memory, missed);
+  detect(sound, head->remember(sound.maps, sound.batch), alarmed);
   exchange();
 }
 
-void Evaluation::detect(const EncodedBatch& frames, Pass& pass) {
+void Evaluation::detect(const EncodedBatch& frames, const detection::HeadMemory& memory, Pass& pass) {
   const detection::DetectorBatch& batch = frames.batch;
   detection::CmtHead head = detector_->parts().head;
   const detection::DetectorOutput output =
-      head->forward(frames.maps, batch, {}, {.seed = kTestSeed, .trust = pass.trust}, std::nullopt);
+      head->forward(memory, batch, {}, {.seed = kTestSeed, .trust = pass.trust});
   const auto found = detector_->decode(output, batch);
   for (std::size_t i = 0; i < found.size(); ++i) {
     const detection::FrameOrigin& origin = batch.origins[i];

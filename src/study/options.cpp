@@ -78,6 +78,11 @@ StudyRun StudyRun::parse(const std::string& key) {
   return {.arm = key.substr(0, place), .seed = std::stoll(digits)};
 }
 
+bool is_planned(const StudyPlan& plan, const std::string& arm) {
+  return arm == kBase || arm == kDoubled ||
+         std::any_of(plan.arms.begin(), plan.arms.end(), [&arm](const StudyArm& known) { return known.name == arm; });
+}
+
 RunTraining training_of(const StudyOptions& options, const StudyRun& run) {
   const StudyPlan& plan = options.plan;
   const auto seed = static_cast<std::uint64_t>(run.seed);

@@ -104,13 +104,25 @@ ModelEvaluation evaluation_of(const StudyOptions& options, const data::Dataset& 
   return request;
 }
 
+// A base that came from elsewhere must be the one that its record speaks of.
+void check_base(const StudyFolder& folder, const StudyRun& base) {
+  const RunRecord record = parse_record(storage::read_file(folder.record(base)), folder.record(base).string());
+  const std::string found = sum_of_weights(*train::load_detector(folder.weights(base)));
+  if (found != record.weights)
+    throw std::runtime_error("[study] " + folder.weights(base).string() + " must have the weights " + record.weights +
+                             " of its record, got " + found);
+}
+
 train::DetectorRunResult train_run(const StudyFolder& folder, const StudyRun& run, const RunTraining& training,
                                    const RunListener& listener) {
   const fs::path own = folder.run(run);
   const bool resume = can_resume(own, training.options);
   if (!resume) fs::remove_all(own);
   train::DetectorRunRequest request{.options = training.options, .out = own, .resume = resume, .evaluate = false};
-  if (training.branches) request.from = folder.weights({kBase, run.seed});
+  if (training.branches) {
+    check_base(folder, {kBase, run.seed});
+    request.from = folder.weights({kBase, run.seed});
+  }
   request.say = listener.say;
   request.after_step = [&](const train::StepReport& report, const std::string&) {
     if (listener.trained)

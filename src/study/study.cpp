@@ -9,6 +9,7 @@
 #include <camber/storage/atomic_file.h>
 #include <camber/storage/file.h>
 #include <camber/study/analysis.h>
+#include <camber/study/published.h>
 #include <camber/study/queue.h>
 #include <camber/study/study.h>
 #include <camber/train/run_folder.h>
@@ -71,10 +72,7 @@ void Study::check_records() const {
   const std::string fingerprint =
       train::fingerprint_of_tables(fs::path(plan_.world.root) / request_.options.training.data.version);
   for (const RunRecord& record : read_run_records(folder_.records())) {
-    const bool known = record.arm == kBase || record.arm == kDoubled ||
-                       std::any_of(plan_.arms.begin(), plan_.arms.end(),
-                                   [&record](const StudyArm& arm) { return arm.name == record.arm; });
-    if (known && record.config_hash != hash_of(request_.options, {record.arm, record.seed}, fingerprint))
+    if (is_planned(plan_, record.arm) && record.config_hash != hash_of(request_.options, {record.arm, record.seed}, fingerprint))
       throw std::invalid_argument("[study] " + folder_.path.string() +
                                   " must hold runs of this configuration and data set, got " + record.key() +
                                   " of another (take another --out, or remove its record)");
@@ -196,6 +194,7 @@ bool Study::gates_hold() const {
 StudyResult Study::carry_out() {
   for (const StudyArm& arm : plan_.arms) training_of(request_.options, {arm.name, 0});  // refuses scales out of reach
   make_world();
+  if (!request_.start.empty()) take_over({request_.start}, plan_, folder_);
   check_records();
   write_plan();
   estimate();

@@ -119,6 +119,28 @@ TEST_F(StudyProgram, RepeatsNoRunAndRemakesABaseThatIsGone) {
   EXPECT_EQ(records("copy"), records("whole"));
 }
 
+TEST_F(StudyProgram, GoesOnElsewhereFromWhatWasPublished) {
+  ASSERT_EQ(call("study --out whole --publish published").code, 0);
+  EXPECT_EQ(call("study --tables --out published/records").output, call("study --tables --out whole").output);
+  fs::remove(folder_ / "published/records/trust_s0.json");
+  const Answer again = call("study --out elsewhere --start published " + kTiny);
+  ASSERT_EQ(again.code, 0) << again.errors;
+  EXPECT_NE(again.errors.find("4 runs, 3 of them done"), std::string::npos) << again.errors;
+  EXPECT_EQ(records("elsewhere"), records("whole"));
+}
+
+TEST_F(StudyProgram, RefusesABaseThatIsNotItsRecords) {
+  ASSERT_EQ(call("study --out whole --publish foreign").code, 0);
+  fs::remove(folder_ / "foreign/records/trust_s0.json");
+  const fs::path weights = folder_ / "foreign/bases/base_s0.safetensors";
+  std::string bytes = storage::read_file(weights);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  storage::write_file(weights, bytes);
+  const Answer answer = call("study --out stranger --start foreign " + kTiny);
+  EXPECT_EQ(answer.code, 1);
+  EXPECT_NE(answer.errors.find("of its record, got"), std::string::npos) << answer.errors;
+}
+
 TEST_F(StudyProgram, FailsOneRunWithoutFailingTheRest) {
   fs::copy(folder_ / "whole", folder_ / "failing", fs::copy_options::recursive);
   fs::remove(folder_ / "failing/records/trust_s0.json");
@@ -174,6 +196,8 @@ TEST_F(StudyProgram, RefusesWithOneSentence) {
   refused("study", "--out must name");
   refused("study --out new", "give a configuration with --config");
   refused("study --out nowhere --resume", "without study.toml");
+  refused("study --out nowhere --publish there", "without records");
+  refused("study --out new " + kTiny + " --start configs", "--start must hold a published study");
   refused("study --tables --out configs", "plan.toml");
   refused("study --out new --config configs/study_small.toml --only trst", "did you mean 'trust'?");
   refused("study --out whole " + kTiny + " --training.log_every=3", "of another");

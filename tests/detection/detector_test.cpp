@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "detection/detector_parts.h"
 #include "detection/encoders.h"
 #include "detection/example_batch.h"
 #include "support/comparison.h"
@@ -238,6 +239,30 @@ TEST(Detector, TestTimeControlsReplaceTrust) {
   EXPECT_EQ(trust(TrustControl::kZero).abs().max().item<double>(), 0);
   EXPECT_EQ(trust(TrustControl::kOracle)[0][3][0].item<double>(), -1);
   EXPECT_EQ(trust(TrustControl::kOracle)[0][3][1].item<double>(), 1);
+}
+
+TEST(Detector, KeysThatAreRememberedGiveTheSameBits) {
+  auto options = examples::tiny_options();
+  options.router.mode = nn::RouterMode::kLearned;
+  auto detector = in_evaluation(options);
+  const torch::NoGradGuard guard;
+  for (auto& parameter : detector->named_parameters())
+    if (parameter.key().find("router.content") != std::string::npos) parameter.value().fill_(0.1);
+  const auto batch = example_batch(options, 1, 2);
+  const auto& parts = detector->parts();
+  CmtHead head = parts.head;
+  const HeadMemory memory = head->remember(parts.encode(batch, parts.voxelise(batch)), batch);
+  EXPECT_EQ(memory.decoder.size(), static_cast<std::size_t>(options.head.decoder.num_layers));
+  ASSERT_TRUE(memory.router.has_value());
+  for (const TrustControl control : {TrustControl::kModel, TrustControl::kZero, TrustControl::kShuffled}) {
+    const auto whole = detector->forward(batch, {.trust = control});
+    const auto again = head->forward(memory, batch, {}, {.trust = control});
+    EXPECT_TRUE(same_bits(again.trust, whole.trust));
+    EXPECT_TRUE(same_bits(again.class_logits, whole.class_logits));
+    EXPECT_TRUE(same_bits(again.codes, whole.codes));
+  }
+  head->train();
+  EXPECT_NE(error_of([&] { head->remember({}, batch); }).find("eval mode"), std::string::npos);
 }
 
 // Names and shapes as torchvision's resnet50 saves them, "name size size ...", its classifier (fc) included.

@@ -60,6 +60,8 @@ struct DecoderInputs {
   torch::Tensor query_position{};   // [B, Q, C]
   torch::Tensor memory{};           // [B, K, C]
   torch::Tensor memory_position{};  // [B, K, C]
+  /// What project_memory() made of the memory, when it is looked at again; empty: computed in the layers.
+  std::vector<KeysAndValues> projected_memory{};
   /// Bool [1|B, 1|H, Q, Q], true = blocked: which queries may not see each other.
   std::optional<torch::Tensor> self_blocked{};
   /// Masks of the cross-attention.
@@ -86,8 +88,9 @@ class DecoderLayerImpl : public torch::nn::Cloneable<DecoderLayerImpl> {
  public:
   explicit DecoderLayerImpl(TransformerDecoderOptions options);
   void reset() override;
-  /// `call` holds bias and masks of the cross-attention.
-  AttendedOutput forward(const torch::Tensor& queries, const DecoderInputs& inputs, const AttentionCall& call);
+  /// `call` holds bias and masks of the cross-attention; `projected` its keys and values where they are known.
+  AttendedOutput forward(const torch::Tensor& queries, const DecoderInputs& inputs, const AttentionCall& call,
+                         const KeysAndValues* projected = nullptr);
 
   TransformerDecoderOptions options;
   MultiheadAttention self_attention{nullptr}, cross_attention{nullptr};
@@ -107,6 +110,8 @@ class TransformerDecoderImpl : public torch::nn::Cloneable<TransformerDecoderImp
   explicit TransformerDecoderImpl(TransformerDecoderOptions options = {});
   void reset() override;
   DecoderOutput forward(const DecoderInputs& inputs);
+  /// Keys and values of every layer's cross-attention, for a memory that is decoded more than once.
+  std::vector<KeysAndValues> project_memory(const torch::Tensor& memory, const torch::Tensor& memory_position) const;
 
   TransformerDecoderOptions options;
   torch::nn::ModuleList layers{nullptr};

@@ -32,10 +32,17 @@ struct MultiheadAttentionOptions {
   void validate() const;
 };
 
+/// A memory as the heads see it: W_k (key + key_position) and W_v value, [B, H, K, D].
+struct KeysAndValues {
+  torch::Tensor keys{}, values{};
+};
+
 /// What attends to what; all [B, N, C]. The position embeddings go to query and key, never to the value.
 struct AttentionInputs {
   torch::Tensor query{}, key{}, value{};
   std::optional<torch::Tensor> query_position{}, key_position{};
+  /// What keys_and_values() made of key and value, when other queries look at the same memory again.
+  const KeysAndValues* projected = nullptr;
 };
 
 /// How one call attends.
@@ -72,6 +79,9 @@ class MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadAttentionImp
   /// The same, each query over its own short list of keys (ops::sparse_attention); an empty list attends to nothing.
   torch::Tensor forward_local(const AttentionInputs& inputs, const ops::WindowIndex& keys, std::uint64_t dropout_seed);
 
+  /// Projects a memory once for many calls, with the bits that each call would compute. Reads key, value, key_position.
+  KeysAndValues keys_and_values(const AttentionInputs& inputs) const;
+
   MultiheadAttentionOptions options;
   AttentionKind kind;
   torch::Tensor in_proj_weight, in_proj_bias;
@@ -82,6 +92,7 @@ class MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadAttentionImp
     torch::Tensor q, k, v;  // [B, H, N, D]
   };
   Projected project(const AttentionInputs& inputs) const;
+  torch::Tensor project_heads(const torch::Tensor& input, std::int64_t part) const;
   torch::Tensor join(const torch::Tensor& heads, const torch::Tensor& identity, std::uint64_t dropout_seed);
 };
 

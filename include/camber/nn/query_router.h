@@ -64,6 +64,8 @@ struct RouterInputs {
   torch::Tensor query_position{};   // [B, Q, C]
   torch::Tensor memory{};           // [B, K, C]
   torch::Tensor memory_position{};  // [B, K, C]
+  /// What project_memory() made of the memory, when it is looked at again.
+  std::optional<KeysAndValues> projected_memory{};
   QueryPlacement placement{};
   const SensorScene* scene = nullptr;
   SensorCues cues{};
@@ -89,6 +91,8 @@ class QueryRouterImpl : public torch::nn::Cloneable<QueryRouterImpl> {
   explicit QueryRouterImpl(QueryRouterOptions options = {});
   void reset() override;
   torch::Tensor forward(const RouterInputs& inputs);
+  /// Keys and values of the local attention, for a memory that is looked at more than once; none without content.
+  std::optional<KeysAndValues> project_memory(const torch::Tensor& memory, const torch::Tensor& memory_position) const;
 
   /// 0.5 * mean |w - label| over the queries that `foreground` [B, Q] marks; 0 when there are none.
   static torch::Tensor supervision_loss(const torch::Tensor& trust, const torch::Tensor& labels,

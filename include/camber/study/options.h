@@ -27,6 +27,9 @@ struct StudyOptions {
 inline constexpr const char* kBase = "base";
 inline constexpr const char* kDoubled = "doubled";
 
+/// Whether a run of this name belongs to the plan: one of its arms, base or doubled.
+bool is_planned(const StudyPlan& plan, const std::string& arm);
+
 /// One run: an arm (or base, doubled) with one seed.
 struct StudyRun {
   std::string arm{};

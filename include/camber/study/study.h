@@ -11,6 +11,7 @@ namespace camber::study {
 struct StudyRequest {
   StudyOptions options{};
   std::filesystem::path out{};
+  std::filesystem::path start{};  ///< a published study whose records and bases are taken over; empty: none
   RunChoice choice{};
   bool estimate_only = false;
   int simulation_threads = 1;
@@ -29,7 +30,7 @@ struct StudyResult {
 /// base models, says how the gates stand, trains and judges every arm, one process a run. A run that has a record is
 /// not repeated; half of a run goes on from its checkpoint; a run that fails leaves a sentence in failed/ and is tried
 /// again when the study is started again. Throws std::invalid_argument when an arm's scale cannot reach its bounds and
-/// when the folder holds records of another configuration.
+/// when the folder, or the published study that it starts from, holds records of another configuration.
 StudyResult carry_out(const StudyRequest& request);
 
 }  // namespace camber::study
