@@ -7,9 +7,9 @@ namespace camber::detection {
 /// What one forward pass carries from step to step; N = D + Q queries, denoising ones first.
 struct CmtHeadImpl::Pass {
   const HeadMemory& memory;
-  torch::Tensor references{};                 // [B, N, 3], of the layer at hand
-  torch::Tensor query_position{};             // [B, N, C], of the first layer
-  std::optional<torch::Tensor> blocked{};     // of the self-attention
+  torch::Tensor references{};              // [B, N, 3], of the layer at hand
+  torch::Tensor query_position{};          // [B, N, C], of the first layer
+  std::optional<torch::Tensor> blocked{};  // of the self-attention
   nn::QueryPlacement placement{};
   torch::Tensor trust{};  // [B, N, X]
   nn::BiasWindows windows{};

@@ -70,11 +70,7 @@ AttendedOutput DecoderLayerImpl::forward(const torch::Tensor& queries, const Dec
 
   auto at_memory = call;
   at_memory.dropout_seed = stream.at("cross").key();
-  const AttentionInputs cross{state,
-                              inputs.memory,
-                              inputs.memory,
-                              inputs.query_position,
-                              inputs.memory_position,
+  const AttentionInputs cross{state,    inputs.memory, inputs.memory, inputs.query_position, inputs.memory_position,
                               projected};
   auto attended = cross_attention->forward(cross, at_memory);
   state = norm2->forward(attended.output);

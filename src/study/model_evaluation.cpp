@@ -135,8 +135,7 @@ void Evaluation::swap_cues(EncodedBatch& faulty, const detection::HeadMemory& me
 void Evaluation::detect(const EncodedBatch& frames, const detection::HeadMemory& memory, Pass& pass) {
   const detection::DetectorBatch& batch = frames.batch;
   detection::CmtHead head = detector_->parts().head;
-  const detection::DetectorOutput output =
-      head->forward(memory, batch, {}, {.seed = kTestSeed, .trust = pass.trust});
+  const detection::DetectorOutput output = head->forward(memory, batch, {}, {.seed = kTestSeed, .trust = pass.trust});
   const auto found = detector_->decode(output, batch);
   for (std::size_t i = 0; i < found.size(); ++i) {
     const detection::FrameOrigin& origin = batch.origins[i];

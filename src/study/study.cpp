@@ -72,7 +72,8 @@ void Study::check_records() const {
   const std::string fingerprint =
       train::fingerprint_of_tables(fs::path(plan_.world.root) / request_.options.training.data.version);
   for (const RunRecord& record : read_run_records(folder_.records())) {
-    if (is_planned(plan_, record.arm) && record.config_hash != hash_of(request_.options, {record.arm, record.seed}, fingerprint))
+    if (is_planned(plan_, record.arm) &&
+        record.config_hash != hash_of(request_.options, {record.arm, record.seed}, fingerprint))
       throw std::invalid_argument("[study] " + folder_.path.string() +
                                   " must hold runs of this configuration and data set, got " + record.key() +
                                   " of another (take another --out, or remove its record)");
