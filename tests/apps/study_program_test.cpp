@@ -132,13 +132,14 @@ TEST_F(StudyProgram, GoesOnElsewhereFromWhatWasPublished) {
 TEST_F(StudyProgram, RefusesABaseThatIsNotItsRecords) {
   ASSERT_EQ(call("study --out whole --publish foreign").code, 0);
   fs::remove(folder_ / "foreign/records/trust_s0.json");
-  const fs::path weights = folder_ / "foreign/bases/base_s0.safetensors";
-  std::string bytes = storage::read_file(weights);
-  bytes.back() = static_cast<char>(bytes.back() ^ 1);
-  storage::write_file(weights, bytes);
+  const fs::path record = folder_ / "foreign/records/base_s0.json";
+  OrderedJson other = OrderedJson::parse(storage::read_file(record));
+  other["weights"] = "0123456789abcdef";
+  std::ofstream(record) << other.dump();
   const Answer answer = call("study --out stranger --start foreign " + kTiny);
   EXPECT_EQ(answer.code, 1);
-  EXPECT_NE(answer.errors.find("of its record, got"), std::string::npos) << answer.errors;
+  EXPECT_NE(answer.errors.find("must have the weights 0123456789abcdef of its record"), std::string::npos)
+      << answer.errors;
 }
 
 TEST_F(StudyProgram, FailsOneRunWithoutFailingTheRest) {
