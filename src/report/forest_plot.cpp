@@ -10,10 +10,18 @@
 namespace camber::report {
 namespace {
 
-constexpr double kNames = 330, kPlot = 420, kWords = 330, kRow = 22, kTop = 40, kBottom = 40;
+constexpr double kPlot = 420, kWords = 250, kRow = 22, kTop = 40, kBottom = 40;
+constexpr double kLetter = 6.7;  // mean width of a letter at the size of the labels
 
 std::string label_of(const study::StudyPlan& plan, const study::Comparison& one) {
   return fmt::format("{} - {}, {}", plan.arm(one.arm).shown(), plan.arm(one.against).shown(), one.measure);
+}
+
+// Room for the longest label.
+double width_of_labels(const study::StudyPlan& plan, const std::vector<study::Comparison>& comparisons) {
+  std::size_t letters = 0;
+  for (const study::Comparison& one : comparisons) letters = std::max(letters, label_of(plan, one).size());
+  return 20 + kLetter * static_cast<double>(letters);
 }
 
 // Left and right end in points that hold every interval, the margin and zero.
@@ -34,12 +42,13 @@ std::pair<double, double> range_of(const std::vector<study::Comparison>& compari
 std::string forest_plot(const study::StudyPlan& plan, const std::vector<study::Comparison>& comparisons) {
   const double margin = 100 * plan.margin;
   const auto [low, high] = range_of(comparisons, margin);
-  const auto x_of = [&, from = low, to = high](double value) { return kNames + kPlot * (value - from) / (to - from); };
+  const double names = width_of_labels(plan, comparisons);
+  const auto x_of = [&, from = low, to = high](double value) { return names + kPlot * (value - from) / (to - from); };
   const double height = kTop + kRow * static_cast<double>(comparisons.size()) + kBottom;
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
       "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
-      kNames + kPlot + kWords, height);
+      names + kPlot + kWords, height);
   svg += fmt::format("<rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"#e8eef5\"/>\n",
                      x_of(-margin), kTop - 8, x_of(margin) - x_of(-margin), height - kTop - kBottom + 8);
   for (const double tick : drawing::tick_positions(low, high, 8))
@@ -50,12 +59,12 @@ std::string forest_plot(const study::StudyPlan& plan, const std::vector<study::C
   svg += fmt::format(
       "<text x=\"{:.1f}\" y=\"20\" text-anchor=\"middle\" fill=\"#222222\">difference of mAP in points, "
       "95 % interval; shaded: equivalent</text>\n",
-      kNames + kPlot / 2);
+      names + kPlot / 2);
   double y = kTop + 0.5 * kRow;
   for (const study::Comparison& one : comparisons) {
     const std::string words = one.judgement ? one.judgement->words.substr(0, one.judgement->words.find(':'))
                                             : fmt::format("exploratory, {} seeds", one.difference.pairs);
-    svg += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\" fill=\"#222222\">{}</text>\n", kNames - 10,
+    svg += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\" fill=\"#222222\">{}</text>\n", names - 10,
                        y + 4, escaped(label_of(plan, one)));
     if (std::isfinite(one.difference.low))
       svg += fmt::format(
@@ -64,7 +73,7 @@ std::string forest_plot(const study::StudyPlan& plan, const std::vector<study::C
           x_of(100 * one.difference.low), x_of(100 * one.difference.high), y, y);
     svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"#1f5fa8\"/>\n",
                        x_of(100 * one.difference.mean), y);
-    svg += fmt::format("<text x=\"{}\" y=\"{:.1f}\" fill=\"#222222\">{:+.2f}  {}</text>\n", kNames + kPlot + 10, y + 4,
+    svg += fmt::format("<text x=\"{}\" y=\"{:.1f}\" fill=\"#222222\">{:+.2f}  {}</text>\n", names + kPlot + 10, y + 4,
                        100 * one.difference.mean, escaped(words));
     y += kRow;
   }

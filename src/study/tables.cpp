@@ -51,17 +51,16 @@ std::string mean_and_spread(const MeanAndDeviation& value) {
   return value.count < 2 ? cell(value.mean) : fmt::format("{} ± {}", cell(value.mean), cell(value.deviation));
 }
 
-std::string name_of_measure(const StudyPlan& plan, const std::string& measure) {
-  if (measure != kOutcome) return measure;
+std::string what_the_outcome_is(const StudyPlan& plan) {
   std::string names;
   for (const std::string& condition : plan.primary.conditions) names += (names.empty() ? "" : ", ") + condition;
-  return "outcome (" + names + ")";
+  return fmt::format("the outcome is the mean of mAP over {}.", names);
 }
 
 void add_comparison(StudyTable& table, const StudyPlan& plan, const Comparison& one) {
-  std::vector<std::string> row = {plan.arm(one.arm).shown(),          plan.arm(one.against).shown(),
-                                  name_of_measure(plan, one.measure), std::to_string(one.difference.pairs),
-                                  in_points(one.difference.mean),     interval(one.difference)};
+  std::vector<std::string> row = {
+      plan.arm(one.arm).shown(),      plan.arm(one.against).shown(), one.measure, std::to_string(one.difference.pairs),
+      in_points(one.difference.mean), interval(one.difference)};
   if (one.judgement) {
     row.push_back(chance(one.difference.p));
     row.push_back(chance(one.judgement->corrected_p));
@@ -153,10 +152,7 @@ StudyTable gates_table(const StudyResults& results) {
 StudyTable arms_table(const StudyResults& results) {
   StudyTable table = arms_by_conditions(results, &Measurement::mean_ap);
   table.title = "mAP by arm and condition";
-  table.note = "Means over seeds, ± their deviation; the outcome is the mean over " +
-               name_of_measure(results.plan, kOutcome).substr(9, std::string::npos);
-  table.note.pop_back();
-  table.note += ".";
+  table.note = "Means over seeds, ± their deviation; " + what_the_outcome_is(results.plan);
   return table;
 }
 
@@ -169,7 +165,7 @@ StudyTable resilience_table(const StudyResults& results) {
 
 StudyTable primary_table(const StudyResults& results) {
   StudyTable table{.title = "The comparison that was fixed beforehand",
-                   .note = "Paired by seed, Student's t.",
+                   .note = "Paired by seed, Student's t; " + what_the_outcome_is(results.plan),
                    .columns = joined(kCompared, kJudged)};
   if (const auto primary = analyze(results.plan, results.records).primary)
     add_comparison(table, results.plan, *primary);

@@ -22,9 +22,11 @@ const blocks = {
   },
 
   table(block) {
+    const sentence = 32;  // characters: longer cells wrap
     const row = (cells) => element("tr", {}, ...cells.map((text, column) => {
       const share = Number(text);
-      if (!block.bar_columns.includes(column) || !Number.isFinite(share)) return element("td", {}, text);
+      if (!block.bar_columns.includes(column) || !Number.isFinite(share)) 
+        return element("td", column > 0 && text.length > sentence ? { class: "words" } : {}, text);
       const cell = element("td", { class: "barred" }, text);
       cell.style.setProperty("--share", String(Math.min(Math.max(share, 0), 1)));
       return cell;
