@@ -50,8 +50,8 @@ std::string to_text(const AttentionBench& bench) {
   for (const auto& [name, value] : bench.environment) text += fmt::format("{}={}\n", name, value);
   text += fmt::format("B={} H={} D={} Q={} K={}, float32, best of {}; {}\n", o.batch, o.heads, o.width, o.queries,
                       o.keys, o.repeats, bench.implementation);
-  text += fmt::format("peak of multiply-adds {:.1f} GFLOP/s ({}), of bfloat16 dot products {:.1f}\n\n", bench.peaks.fma,
-                      bench.peaks.instructions, bench.peaks.bf16);
+  text += fmt::format("peak of multiply-adds {:.1f} GFLOP/s, of bfloat16 dot products {:.1f}\n({})\n\n",
+                      bench.peaks.fma, bench.peaks.bf16, bench.peaks.instructions);
   const std::string head = fmt::format("{:<29} {:<8} {:>8} {:>7} {:>6} {:>8} {:>6}\n", "", "pass", "ms", "GFLOP/s",
                                        "% peak", "extra MB", "x");
   text += head;

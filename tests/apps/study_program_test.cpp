@@ -183,8 +183,8 @@ TEST_F(StudyProgram, TheDocumentedTablesAreThoseOfTheRecords) {
   for (const char* plan : {"2800_steps", "5600_steps"})
     made_again(docs / "study/earlier_plans" / plan / "README.md", docs / "study/earlier_plans" / plan, "");
   if (!fs::exists(docs / "study/records/plan.toml")) GTEST_SKIP() << "docs/study/records holds no study yet";
-  made_again(docs / "study.md", docs / "study/records", " --pictures drawn");
-  for (const auto& picture : fs::directory_iterator(folder_ / "drawn"))
+  made_again(docs / "study.md", docs / "study/records", " --pictures documented");
+  for (const auto& picture : fs::directory_iterator(folder_ / "documented"))
     EXPECT_EQ(storage::read_file(picture.path()), storage::read_file(docs / "study" / picture.path().filename()));
 }
 
