@@ -107,13 +107,27 @@ Gate oracle_gate(const StudyPlan& plan, const std::vector<RunRecord>& records) {
           .state = state_of(measured > 0 ? 0 : kNothing, gaining >= plan.gates.oracle_conditions)};
 }
 
+// A verdict is spoken when all seeds of the plan are in: looks on the way would find what they look for.
+Judgement verdict_on(const StudyPlan& plan, const Comparison& one, double corrected_p) {
+  Judgement judgement = judge(one.difference, corrected_p, plan.margin);
+  const std::int64_t planned = std::min(plan.seeds_of(plan.arm(one.arm)), plan.seeds_of(plan.arm(one.against)));
+  if (one.difference.pairs >= planned) return judgement;
+  judgement.verdict = Verdict::kUnresolved;
+  judgement.words = fmt::format("none yet: {} of {} seeds", one.difference.pairs, planned);
+  return judgement;
+}
+
+double known_p(const Comparison& one) {
+  return std::isnan(one.difference.p) ? 1 : one.difference.p;
+}
+
 void correct(const StudyPlan& plan, std::vector<Comparison>& comparisons) {
   std::vector<double> p;
   p.reserve(comparisons.size());
-  for (const Comparison& one : comparisons) p.push_back(std::isnan(one.difference.p) ? 1 : one.difference.p);
+  for (const Comparison& one : comparisons) p.push_back(known_p(one));
   const std::vector<double> corrected = holm(p);
   for (std::size_t i = 0; i < comparisons.size(); ++i)
-    comparisons[i].judgement = judge(comparisons[i].difference, corrected[i], plan.margin);
+    comparisons[i].judgement = verdict_on(plan, comparisons[i], corrected[i]);
 }
 
 const std::string& opponent(const StudyPlan& plan, const StudyArm& arm) {
@@ -201,10 +215,7 @@ std::vector<double> values_of(const StudyPlan& plan, const std::vector<RunRecord
 StudyAnalysis analyze(const StudyPlan& plan, const std::vector<RunRecord>& records) {
   StudyAnalysis analysis{.gates = all_gates(plan, records)};
   analysis.primary = compare(plan, records, plan.primary.arm, plan.primary.against, kOutcome);
-  if (analysis.primary)
-    analysis.primary->judgement =
-        judge(analysis.primary->difference,
-              std::isnan(analysis.primary->difference.p) ? 1 : analysis.primary->difference.p, plan.margin);
+  if (analysis.primary) analysis.primary->judgement = verdict_on(plan, *analysis.primary, known_p(*analysis.primary));
   const auto add = [&](std::vector<Comparison>& list, const std::string& arm, const std::string& against,
                        const std::string& measure) {
     if (auto made = compare(plan, records, arm, against, measure)) list.push_back(std::move(*made));

@@ -104,13 +104,13 @@ ModelEvaluation evaluation_of(const StudyOptions& options, const data::Dataset& 
   return request;
 }
 
-// A base that came from elsewhere must be the one that its record speaks of.
-void check_base(const StudyFolder& folder, const StudyRun& base) {
-  const RunRecord record = parse_record(storage::read_file(folder.record(base)), folder.record(base).string());
-  const std::string found = sum_of_weights(*train::load_detector(folder.weights(base)));
+// Weights that were made again, or came from elsewhere, must be those that the run's record speaks of.
+void check_weights(const StudyFolder& folder, const StudyRun& run, const std::string& found) {
+  const RunRecord record = parse_record(storage::read_file(folder.record(run)), folder.record(run).string());
   if (found != record.weights)
-    throw std::runtime_error("[study] " + folder.weights(base).string() + " must have the weights " + record.weights +
-                             " of its record, got " + found);
+    throw std::runtime_error("[study] " + run.key() + " must have the weights " + record.weights +
+                             " of its record, got " + found +
+                             " (another model, build, instruction set or number of threads)");
 }
 
 train::DetectorRunResult train_run(const StudyFolder& folder, const StudyRun& run, const RunTraining& training,
@@ -120,8 +120,9 @@ train::DetectorRunResult train_run(const StudyFolder& folder, const StudyRun& ru
   if (!resume) fs::remove_all(own);
   train::DetectorRunRequest request{.options = training.options, .out = own, .resume = resume, .evaluate = false};
   if (training.branches) {
-    check_base(folder, {kBase, run.seed});
-    request.from = folder.weights({kBase, run.seed});
+    const StudyRun base{kBase, run.seed};
+    request.from = folder.weights(base);
+    check_weights(folder, base, sum_of_weights(*train::load_detector(request.from)));
   }
   request.say = listener.say;
   request.after_step = [&](const train::StepReport& report, const std::string&) {
@@ -129,14 +130,6 @@ train::DetectorRunResult train_run(const StudyFolder& folder, const StudyRun& ru
       listener.trained(static_cast<double>(report.step) / static_cast<double>(training.options.loop.steps));
   };
   return train::train_detector(request);
-}
-
-void check_remade(const fs::path& file, const RunRecord& record) {
-  const RunRecord before = parse_record(storage::read_file(file), file.string());
-  if (before.weights != record.weights)
-    throw std::runtime_error("[study] " + record.key() + " was made again and must have the weights " + before.weights +
-                             " of its record, got " + record.weights +
-                             " (another build, instruction set or number of threads)");
 }
 
 }  // namespace
@@ -162,7 +155,7 @@ void execute_run(const StudyOptions& options, const StudyFolder& folder, const S
   record.weights = sum_of_weights(*detector);
   const bool remade = fs::exists(folder.record(run));
   if (remade) {
-    check_remade(folder.record(run), record);
+    check_weights(folder, run, record.weights);
   } else {
     const auto begin = std::chrono::steady_clock::now();
     ModelEvaluation request = evaluation_of(options, dataset, detector);

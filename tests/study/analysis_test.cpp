@@ -84,10 +84,14 @@ TEST(Analysis, the_rest_shares_one_correction) {
   EXPECT_FALSE(analysis.exploratory[0].judgement);
 }
 
-TEST(Analysis, a_missing_run_costs_its_pair_alone) {
+TEST(Analysis, a_missing_run_costs_its_pair_and_the_verdict_on_it) {
   std::vector<RunRecord> records = example_records();
   std::erase_if(records, [](const RunRecord& one) { return one.arm == "constant" && one.seed == 1; });
-  EXPECT_EQ(analyze(example_plan(), records).primary->difference.pairs, 3);
+  const StudyAnalysis analysis = analyze(example_plan(), records);
+  EXPECT_EQ(analysis.primary->difference.pairs, 3);
+  EXPECT_LT(analysis.primary->difference.p, 0.05) << "it would be called better";
+  EXPECT_EQ(analysis.primary->judgement->verdict, Verdict::kUnresolved);
+  EXPECT_EQ(analysis.primary->judgement->words, "none yet: 3 of 4 seeds");
   std::erase_if(records, [](const RunRecord& one) { return one.arm == "constant"; });
   EXPECT_FALSE(analyze(example_plan(), records).primary);
 }

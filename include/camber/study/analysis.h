@@ -43,7 +43,8 @@ std::optional<Comparison> compare(const StudyPlan& plan, const std::vector<RunRe
 
 /// Every comparison of the study. The primary one stands alone; the secondary ones (each main arm against what it is
 /// compared with, in the outcome and in clean frames; the primary pair in every condition) share one Holm correction;
-/// the other arms get intervals and no verdict. A comparison without a pair of seeds is left out.
+/// the other arms get intervals and no verdict. No verdict is spoken before all seeds of the plan are in. A comparison
+/// without a pair of seeds is left out.
 struct StudyAnalysis {
   std::vector<Gate> gates{};
   std::optional<Comparison> primary{};
