@@ -61,7 +61,6 @@ class CmtHeadImpl : public torch::nn::Module {
   torch::Tensor query_positions(const torch::Tensor& references, const DetectorBatch& batch);
   /// What the queries know before they look, [B, Q, C].
   torch::Tensor query_start(const torch::Tensor& query_position);
-  HeadMemory memory_at(const KeyMaps& maps, const DetectorBatch& batch, const std::optional<torch::Tensor>& positions);
   /// The keys' content, [B, K, C]; zeros for sensors that delivered nothing.
   torch::Tensor memory_of(const KeyMaps& maps, const DetectorBatch& batch);
   /// The references of the queries in metres, [Q, 3].
@@ -75,6 +74,7 @@ class CmtHeadImpl : public torch::nn::Module {
 
  private:
   struct Pass;
+  HeadMemory memory_at(const KeyMaps& maps, const DetectorBatch& batch, const std::optional<torch::Tensor>& positions);
   torch::Tensor trust_of(const Pass& pass, const DetectorBatch& batch, const ForwardOptions& options);
   /// Outputs of a layer's heads as box codes round the references.
   torch::Tensor codes_of(const torch::Tensor& raw, const torch::Tensor& references) const;

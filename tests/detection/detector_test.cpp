@@ -29,6 +29,17 @@ Detector in_evaluation(const DetectorOptions& options, std::uint64_t seed = 1) {
   return detector;
 }
 
+// A tiny detector with such a router, its parameters of that name filled with a value: they start at zero.
+Detector with_router(nn::RouterMode mode, const std::string& name, double value) {
+  auto options = examples::tiny_options();
+  options.router.mode = mode;
+  auto detector = in_evaluation(options);
+  const torch::NoGradGuard guard;
+  for (auto& parameter : detector->named_parameters())
+    if (parameter.key().find(name) != std::string::npos) parameter.value().fill_(value);
+  return detector;
+}
+
 TEST(DetectorOptions, PresetsHoldTogether) {
   EXPECT_NO_THROW(DetectorOptions::small().validate());
   EXPECT_NO_THROW(DetectorOptions::reference().validate());
@@ -226,13 +237,9 @@ TEST(Detector, DecodesTheBestFirstWithTrustAndAttention) {
 }
 
 TEST(Detector, TestTimeControlsReplaceTrust) {
-  auto options = examples::tiny_options();
-  options.router.mode = nn::RouterMode::kCues;
-  auto detector = in_evaluation(options);
+  auto detector = with_router(nn::RouterMode::kCues, "router.offset", 0.5);
   const torch::NoGradGuard guard;
-  for (auto& parameter : detector->named_parameters())
-    if (parameter.key().find("router.offset") != std::string::npos) parameter.value().fill_(0.5);
-  auto batch = example_batch(options, 1, 2);
+  auto batch = example_batch(detector->options(), 1, 2);
   batch.quality[0][0] = 0;
   const auto trust = [&](TrustControl control) { return detector->forward(batch, {.trust = control}).trust; };
   EXPECT_NEAR(trust(TrustControl::kModel)[0][0][0].item<double>(), std::tanh(0.5), 1e-6);
@@ -242,12 +249,9 @@ TEST(Detector, TestTimeControlsReplaceTrust) {
 }
 
 TEST(Detector, KeysThatAreRememberedGiveTheSameBits) {
-  auto options = examples::tiny_options();
-  options.router.mode = nn::RouterMode::kLearned;
-  auto detector = in_evaluation(options);
+  auto detector = with_router(nn::RouterMode::kLearned, "router.content", 0.1);
   const torch::NoGradGuard guard;
-  for (auto& parameter : detector->named_parameters())
-    if (parameter.key().find("router.content") != std::string::npos) parameter.value().fill_(0.1);
+  const auto& options = detector->options();
   const auto batch = example_batch(options, 1, 2);
   const auto& parts = detector->parts();
   CmtHead head = parts.head;
