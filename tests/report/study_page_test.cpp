@@ -18,6 +18,7 @@ class StudyPage : public storage::ScratchFolder {
   StudyPage() {
     study::StudyPlan plan;
     plan.title = "An invented study";
+    plan.seeds = 3;
     plan.conditions = {"clean", "frozen:5", "stale:5"};
     plan.arms = {{.name = "plain"},
                  {.name = "constant"},
@@ -28,7 +29,7 @@ class StudyPage : public storage::ScratchFolder {
     storage::write_file(folder_ / "records/plan.toml", config::to_toml(plan));
     double gain = 0;
     for (const study::StudyArm& arm : plan.arms) {
-      for (std::int64_t seed = 0; seed < 3; ++seed) {
+      for (std::int64_t seed = 0; seed < plan.seeds; ++seed) {
         study::RunRecord record{.arm = arm.name, .seed = seed, .steps = 700, .milliseconds_a_step = 90};
         for (const char* condition : {"clean", "frozen:5", "stale:5"})
           record.measurements.push_back({.condition = condition,
