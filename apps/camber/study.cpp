@@ -17,6 +17,7 @@
 #include "camber/storage/atomic_file.h"
 #include "camber/storage/file.h"
 #include "camber/study/analysis.h"
+#include "camber/study/findings.h"
 #include "camber/study/published.h"
 #include "camber/study/tables.h"
 
@@ -66,7 +67,8 @@ int run_one(const StudyArguments& arguments) {
 
 int write_tables(const StudyArguments& arguments) {
   const study::StudyResults results = study::read_study(arguments.out);
-  const std::string tables = to_markdown(all_tables(results));
+  const std::string words = study::findings_in_markdown(results);
+  const std::string tables = words + (words.empty() ? "" : "\n") + to_markdown(all_tables(results));
   if (!arguments.pictures.empty()) {
     fs::create_directories(arguments.pictures);
     for (const report::StudyPicture& picture : report::study_pictures(results))
@@ -94,8 +96,8 @@ std::string written(const study::StudyResult& result, const StudyArguments& argu
   if (result.stopped_at_gates)
     return "a gate fails: improve the world or the recipe, or set gates.stop = false to go on\n";
   const study::StudyResults results = study::read_study(arguments.out);
-  std::string text = to_markdown(study::gates_table(results)) + "\n" + to_markdown(study::primary_table(results)) +
-                     "\n" + to_markdown(study::arms_table(results));
+  std::string text = to_markdown(study::gates_table(results)) + "\n" + study::findings_in_markdown(results) + "\n" +
+                     to_markdown(study::arms_table(results));
   return text + "\nall tables: camber study --tables --out " + arguments.out + "\n";
 }
 

@@ -6,6 +6,7 @@
 
 #include "camber/config/options.h"
 #include "camber/report/study_report.h"
+#include "camber/study/findings.h"
 #include "camber/study/results.h"
 #include "camber/study/tables.h"
 
@@ -39,6 +40,18 @@ std::vector<Tile> tiles_of(const study::StudyResults& results, const study::Stud
                                      [](const study::Gate& gate) { return gate.state == study::GateState::kHolds; });
   tiles.push_back({"Gates", fmt::format("{} of {}", holding, analysis.gates.size()), "hold"});
   return tiles;
+}
+
+// The page knows no Markdown: without its stars.
+Section findings_section(const study::StudyResults& results) {
+  Sentences sentences;
+  for (std::string text : study::findings(results)) {
+    std::erase(text, '*');
+    sentences.push_back({.severity = "note", .text = std::move(text)});
+  }
+  Section section{.title = "In words", .lead = "Made from the records; verdicts only when all seeds are in."};
+  if (!sentences.empty()) section.blocks.emplace_back(std::move(sentences));
+  return section;
 }
 
 Section gates_section(const study::StudyAnalysis& analysis) {
@@ -114,7 +127,8 @@ Page study_page(const std::filesystem::path& path) {
   add_table(cost, study::scales_table(results));
   add_table(cost, study::reach_table(results));
   add_table(cost, study::time_table(results));
-  page.sections = {gates_section(analysis),
+  page.sections = {findings_section(results),
+                   gates_section(analysis),
                    arms,
                    differences_section(results, pictures),
                    controls,

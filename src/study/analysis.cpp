@@ -233,6 +233,21 @@ StudyAnalysis analyze(const StudyPlan& plan, const std::vector<RunRecord>& recor
   return analysis;
 }
 
+ControlEffect control_effect(const std::vector<RunRecord>& records, const std::string& arm,
+                             const std::string& condition, const std::string& control) {
+  ControlEffect effect;
+  for (const RunRecord& record : records) {
+    const Measurement *with = record.find(condition, control), *without = record.find(condition);
+    if (record.arm != arm || with == nullptr || without == nullptr) continue;
+    effect.seeds.push_back(record.seed);
+    effect.changed.push_back(with->mean_ap);
+    effect.own.push_back(without->mean_ap);
+    effect.errors.push_back(scene_error(*with, *without));
+  }
+  if (!effect.own.empty()) effect.difference = paired_difference(effect.changed, effect.own);
+  return effect;
+}
+
 double scene_error(const Measurement& first, const Measurement& second) {
   std::vector<double> differences;
   for (std::size_t i = 0; i < std::min(first.replicates.size(), second.replicates.size()); ++i)

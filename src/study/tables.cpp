@@ -108,20 +108,12 @@ StudyTable arms_by_conditions(const StudyResults& results, double Measurement::*
 void add_paired_rows(StudyTable& table, const StudyResults& results, const std::string& control,
                      const std::string& condition) {
   for (const StudyArm& arm : results.plan.arms) {
-    std::vector<double> changed, own, errors;
-    for (const RunRecord* run : runs_of(results, arm.name)) {
-      const Measurement *with = run->find(condition, control), *without = run->find(condition);
-      if (with == nullptr || without == nullptr) continue;
-      changed.push_back(with->mean_ap);
-      own.push_back(without->mean_ap);
-      errors.push_back(scene_error(*with, *without));
-    }
-    if (own.empty()) continue;
-    const PairedDifference difference = paired_difference(changed, own);
-    table.rows.push_back({arm.shown(), condition, control, std::to_string(own.size()),
-                          cell(mean_and_deviation(own).mean), cell(mean_and_deviation(changed).mean),
-                          in_points(difference.mean), interval(difference),
-                          cell(100 * mean_and_deviation(errors).mean, 2)});
+    const ControlEffect effect = control_effect(results.records, arm.name, condition, control);
+    if (effect.own.empty()) continue;
+    table.rows.push_back({arm.shown(), condition, control, std::to_string(effect.own.size()),
+                          cell(mean_and_deviation(effect.own).mean), cell(mean_and_deviation(effect.changed).mean),
+                          in_points(effect.difference.mean), interval(effect.difference),
+                          cell(100 * mean_and_deviation(effect.errors).mean, 2)});
   }
 }
 
@@ -271,17 +263,30 @@ StudyTable time_table(const StudyResults& results) {
   const StudyPlan& plan = results.plan;
   StudyTable table{.title = "Time",
                    .note =
-                       "Median milliseconds a step on one thread, two runs at a time; the same steps for all arms, so "
-                       "this is what equal time would cost or give.",
-                   .columns = {"arm", "steps", "ms a step", "over the reference"}};
+                       "Median milliseconds a step on one thread, two runs at a time; the arms take the same steps, so "
+                       "this is what equal time would cost or give. Then the minutes of one run, and of all runs.",
+                   .columns = {"arm", "runs", "steps", "ms a step", "over the reference", "training", "judging"}};
   const auto step = [](const RunRecord& record) { return record.milliseconds_a_step; };
   const double reference = over_seeds(runs_of(results, plan.reference), step).mean;
-  for (const StudyArm& arm : plan.arms) {
-    const auto runs = runs_of(results, arm.name);
-    if (runs.empty()) continue;
+  const auto minutes = [](double seconds) { return cell(seconds / 60, 1); };
+  double trained = 0, judged = 0;
+  const auto add = [&](const std::string& arm, const std::string& shown) {
+    const auto runs = runs_of(results, arm);
+    if (runs.empty()) return;
     const double own = over_seeds(runs, step).mean;
-    table.rows.push_back({arm.shown(), std::to_string(runs[0]->steps), cell(own, 1), cell(own / reference, 2)});
-  }
+    const double training = over_seeds(runs, [](const RunRecord& record) { return record.training_seconds; }).mean;
+    const double judging = over_seeds(runs, [](const RunRecord& record) { return record.evaluation_seconds; }).mean;
+    trained += training * static_cast<double>(runs.size());
+    judged += judging * static_cast<double>(runs.size());
+    table.rows.push_back({shown, std::to_string(runs.size()), std::to_string(runs[0]->steps), cell(own, 1),
+                          cell(own / reference, 2), minutes(training), minutes(judging)});
+  };
+  add("base", "base");
+  add("doubled", "base of twice the steps");
+  for (const StudyArm& arm : plan.arms) add(arm.name, arm.shown());
+  if (!table.rows.empty())
+    table.rows.push_back(
+        {"all", std::to_string(results.records.size()), "-", "-", "-", minutes(trained), minutes(judged)});
   return table;
 }
 

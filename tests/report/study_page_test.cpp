@@ -51,11 +51,14 @@ TEST_F(StudyPage, shows_gates_arms_differences_controls_and_all_seeds) {
   EXPECT_EQ(page["title"], "An invented study");
   std::vector<std::string> titles;
   for (const json& section : page["sections"]) titles.push_back(section["title"]);
-  EXPECT_EQ(titles, (std::vector<std::string>{"Gates", "Arms by faults", "Paired differences", "Controls",
+  EXPECT_EQ(titles, (std::vector<std::string>{"In words", "Gates", "Arms by faults", "Paired differences", "Controls",
                                               "Scales and time", "Scale curves", "Lean curves", "Plan"}));
-  EXPECT_EQ(page["sections"][1]["blocks"][1]["rows"].size(), 5U) << "behind the picture";
-  EXPECT_EQ(page["sections"][5]["blocks"].size(), 5U);
-  EXPECT_EQ(page["sections"][5]["blocks"][0]["series"].size(), 3U) << "one curve a seed";
+  const std::string first = page["sections"][0]["blocks"][0]["sentences"][0]["text"];
+  EXPECT_NE(first.find("'trust & cues' against 'constant'"), std::string::npos) << first;
+  EXPECT_EQ(first.find('*'), std::string::npos) << first;
+  EXPECT_EQ(page["sections"][2]["blocks"][1]["rows"].size(), 5U) << "behind the picture";
+  EXPECT_EQ(page["sections"][6]["blocks"].size(), 5U);
+  EXPECT_EQ(page["sections"][6]["blocks"][0]["series"].size(), 3U) << "one curve a seed";
   bool verdict = false;
   for (const json& tile : page["tiles"]) verdict = verdict || (tile["label"] == "Verdict" && tile["value"] == "better");
   EXPECT_TRUE(verdict) << page["tiles"];

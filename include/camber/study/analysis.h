@@ -56,6 +56,17 @@ StudyAnalysis analyze(const StudyPlan& plan, const std::vector<RunRecord>& recor
 std::vector<double> values_of(const StudyPlan& plan, const std::vector<RunRecord>& records, const std::string& arm,
                               const std::string& measure);
 
+/// What it did to every run of an arm that something else stood in the place of its trust or its cues, under one
+/// condition; empty when no run measured it.
+struct ControlEffect {
+  std::vector<std::int64_t> seeds{};
+  std::vector<double> changed{}, own{};  ///< mAP with it and without, by seed
+  std::vector<double> errors{};          ///< of each difference, over draws of scenes
+  PairedDifference difference{};         ///< changed less own
+};
+ControlEffect control_effect(const std::vector<RunRecord>& records, const std::string& arm,
+                             const std::string& condition, const std::string& control);
+
 /// The deviation over the draws of scenes of first less second: how sure one run's difference is.
 double scene_error(const Measurement& first, const Measurement& second);
 double scene_error(const Measurement& measured);

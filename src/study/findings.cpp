@@ -1,0 +1,175 @@
+#include "camber/study/findings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "camber/study/analysis.h"
+
+namespace camber::study {
+namespace {
+
+std::string signed_points(double value) {
+  const double rounded = std::round(1000 * value) / 10;
+  return fmt::format("{:+.1f}", rounded == 0 ? 0.0 : rounded);  // never -0.0
+}
+
+std::string listed(const std::vector<std::string>& words, const char* between = ", ") {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
+  return text;
+}
+
+// The mean over the conditions of the outcome; nothing when one was not measured.
+std::optional<PairedDifference> control_in_outcome(const StudyResults& results, const std::string& control) {
+  std::map<std::int64_t, std::pair<double, double>> sums;  // by seed: with the control, without
+  for (const std::string& condition : results.plan.primary.conditions) {
+    const ControlEffect effect = control_effect(results.records, results.plan.primary.arm, condition, control);
+    if (effect.own.empty()) return std::nullopt;
+    for (std::size_t i = 0; i < effect.own.size(); ++i) {
+      sums[effect.seeds[i]].first += effect.changed[i];
+      sums[effect.seeds[i]].second += effect.own[i];
+    }
+  }
+  std::vector<double> changed, own;
+  const auto count = static_cast<double>(results.plan.primary.conditions.size());
+  for (const auto& [seed, sum] : sums) {
+    changed.push_back(sum.first / count);
+    own.push_back(sum.second / count);
+  }
+  return paired_difference(changed, own);
+}
+
+void add_primary(std::vector<std::string>& said, const StudyResults& results, const StudyAnalysis& analysis) {
+  if (!analysis.primary) return;
+  const StudyPlan& plan = results.plan;
+  const PairedDifference& d = analysis.primary->difference;
+  std::string sure = fmt::format("{} seed{}", d.pairs, d.pairs == 1 ? "" : "s");
+  if (std::isfinite(d.low))
+    sure = fmt::format("95 % interval {} to {}, {}", signed_points(d.low), signed_points(d.high), sure);
+  said.push_back(fmt::format(
+      "The comparison that was fixed beforehand, '{}' against '{}' in the outcome (mean mAP over {}): **{}**; the "
+      "difference is {} points ({}).",
+      plan.arm(plan.primary.arm).shown(), plan.arm(plan.primary.against).shown(), listed(plan.primary.conditions),
+      analysis.primary->judgement->words, signed_points(d.mean), sure));
+}
+
+// "better: a (+1.2), b (+3.4); equivalent within 1 point: c (+0.1)", of the comparisons with the reference.
+void add_verdicts(std::vector<std::string>& said, const StudyResults& results, const StudyAnalysis& analysis,
+                  const std::string& measure, const std::string& where) {
+  const StudyPlan& plan = results.plan;
+  std::vector<std::string> verdicts;
+  std::map<std::string, std::vector<std::string>> arms;
+  for (const Comparison& one : analysis.secondary) {
+    if (one.against != plan.reference || one.measure != measure) continue;
+    const std::string& words = one.judgement->words;
+    const std::string verdict = words.substr(0, words.find_first_of(":,"));
+    if (!arms.contains(verdict)) verdicts.push_back(verdict);
+    arms[verdict].push_back(fmt::format("'{}' ({})", plan.arm(one.arm).shown(), signed_points(one.difference.mean)));
+  }
+  if (verdicts.empty()) return;
+  for (std::string& verdict : verdicts) verdict += ": " + listed(arms[verdict]);
+  said.push_back(fmt::format("{}, against '{}': {}.", where, plan.arm(plan.reference).shown(), listed(verdicts, "; ")));
+}
+
+void add_share_of_oracle(std::vector<std::string>& said, const StudyResults& results) {
+  const StudyPlan& plan = results.plan;
+  if (plan.gates.oracle_arm.empty()) return;
+  std::vector<std::string> shares;
+  for (const std::string& measure : plan.primary.conditions) {
+    const auto own = compare(plan, results.records, plan.primary.arm, plan.reference, measure);
+    const auto most = compare(plan, results.records, plan.gates.oracle_arm, plan.reference, measure);
+    if (!own || !most || !(most->difference.mean >= plan.gates.oracle_gain)) continue;
+    shares.push_back(fmt::format("{:.0f} % under {}", 100 * own->difference.mean / most->difference.mean, measure));
+  }
+  if (!shares.empty())
+    said.push_back(fmt::format("Of what oracle trust gains, '{}' gains {}.", plan.arm(plan.primary.arm).shown(),
+                               listed(shares, " and ")));
+}
+
+void add_controls(std::vector<std::string>& said, const StudyResults& results) {
+  const StudyPlan& plan = results.plan;
+  std::vector<std::string> effects;
+  std::map<std::string, PairedDifference> differences;
+  for (const std::string& control : plan.controls) {
+    const auto difference = control_in_outcome(results, control);
+    if (!difference) continue;
+    differences[control] = *difference;
+    effects.push_back(fmt::format("{} {}", control, signed_points(difference->mean)));
+  }
+  if (effects.empty()) return;
+  std::string text = fmt::format("In place of the trust of '{}', in the outcome: {} points.",
+                                 plan.arm(plan.primary.arm).shown(), listed(effects));
+  const auto is_nothing = [&](const std::string& control) {
+    const auto found = differences.find(control);
+    return found != differences.end() && found->second.low > -plan.margin && found->second.high < plan.margin;
+  };
+  const auto zero = differences.find("zero");
+  if (zero != differences.end() && zero->second.high < -plan.margin && is_nothing("mean") && is_nothing("shuffled"))
+    text += " What helps is one trust a frame and sensor: that queries differ in theirs adds nothing.";
+  said.push_back(std::move(text));
+}
+
+// What a wrong cue costs, and how many false alarms one true alarm pays for.
+void add_price(std::vector<std::string>& said, const StudyResults& results) {
+  const StudyPlan& plan = results.plan;
+  for (const std::string& condition : plan.swapped_cues) {
+    const ControlEffect alarm = control_effect(results.records, plan.primary.arm, "clean", "cues of " + condition);
+    const ControlEffect missed = control_effect(results.records, plan.primary.arm, condition, "cues of clean");
+    const auto gain = compare(plan, results.records, plan.primary.arm, plan.reference, condition);
+    if (alarm.own.empty() || missed.own.empty() || !gain) continue;
+    const double cost = -alarm.difference.mean, won = gain->difference.mean;
+    std::string text = fmt::format(
+        "A false alarm of {} changes clean mAP by {} points; a missed one changes mAP under the fault by {}, and "
+        "leaves "
+        "{} of the {} points above '{}'.",
+        condition, signed_points(alarm.difference.mean), signed_points(missed.difference.mean),
+        signed_points(won + missed.difference.mean), signed_points(won), plan.arm(plan.reference).shown());
+    if (cost > 0 && won > 0)
+      text += fmt::format(" The lean pays while false alarms are rarer than {:.1f} for each true one.", won / cost);
+    said.push_back(std::move(text));
+  }
+}
+
+void add_rows_without_verdict(std::vector<std::string>& said, const StudyResults& results,
+                              const StudyAnalysis& analysis) {
+  const StudyPlan& plan = results.plan;
+  std::vector<std::string> apart;
+  std::int64_t rows = 0;
+  for (const Comparison& one : analysis.exploratory) {
+    if (one.against != plan.reference || one.measure != kOutcome || !std::isfinite(one.difference.low)) continue;
+    ++rows;
+    if (one.difference.low > 0 || one.difference.high < 0)
+      apart.push_back(fmt::format("'{}' ({})", plan.arm(one.arm).shown(), signed_points(one.difference.mean)));
+  }
+  if (rows == 0) return;
+  said.push_back(
+      fmt::format("Of {} rows with few seeds, the interval of the outcome's difference from '{}' lies on one "
+                  "side of 0 in {}{}{}.",
+                  rows, plan.arm(plan.reference).shown(), apart.size(), apart.empty() ? "" : ": ", listed(apart)));
+}
+
+}  // namespace
+
+std::vector<std::string> findings(const StudyResults& results) {
+  const StudyAnalysis analysis = analyze(results.plan, results.records);
+  std::vector<std::string> said;
+  add_primary(said, results, analysis);
+  add_verdicts(said, results, analysis, kOutcome, "In the outcome");
+  add_verdicts(said, results, analysis, "clean", "On clean frames");
+  add_share_of_oracle(said, results);
+  add_controls(said, results);
+  add_price(said, results);
+  add_rows_without_verdict(said, results, analysis);
+  return said;
+}
+
+std::string findings_in_markdown(const StudyResults& results) {
+  std::string text;
+  for (const std::string& sentence : findings(results)) text += "- " + sentence + "\n";
+  return text.empty() ? text : "### In words\n\n" + text;
+}
+
+}  // namespace camber::study
