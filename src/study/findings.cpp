@@ -42,18 +42,23 @@ std::optional<PairedDifference> control_in_outcome(const StudyResults& results, 
   return paired_difference(changed, own);
 }
 
+// "95 % interval +1.0 to +2.0, 8 seeds"
+std::string how_sure(const PairedDifference& difference) {
+  const std::string seeds = fmt::format("{} seed{}", difference.pairs, difference.pairs == 1 ? "" : "s");
+  if (!std::isfinite(difference.low)) return seeds;
+  return fmt::format("95 % interval {} to {}, {}", signed_points(difference.low), signed_points(difference.high),
+                     seeds);
+}
+
 void add_primary(std::vector<std::string>& said, const StudyResults& results, const StudyAnalysis& analysis) {
   if (!analysis.primary) return;
   const StudyPlan& plan = results.plan;
-  const PairedDifference& d = analysis.primary->difference;
-  std::string sure = fmt::format("{} seed{}", d.pairs, d.pairs == 1 ? "" : "s");
-  if (std::isfinite(d.low))
-    sure = fmt::format("95 % interval {} to {}, {}", signed_points(d.low), signed_points(d.high), sure);
   said.push_back(fmt::format(
       "The comparison that was fixed beforehand, '{}' against '{}' in the outcome (mean mAP over {}): **{}**; the "
       "difference is {} points ({}).",
       plan.arm(plan.primary.arm).shown(), plan.arm(plan.primary.against).shown(), listed(plan.primary.conditions),
-      analysis.primary->judgement->words, signed_points(d.mean), sure));
+      analysis.primary->judgement->words, signed_points(analysis.primary->difference.mean),
+      how_sure(analysis.primary->difference)));
 }
 
 // "better: a (+1.2), b (+3.4); equivalent within 1 point: c (+0.1)", of the comparisons with the reference.
@@ -133,6 +138,33 @@ void add_price(std::vector<std::string>& said, const StudyResults& results) {
   }
 }
 
+// A threshold on the same cues that takes a sensor out, without any lean.
+void add_rules(std::vector<std::string>& said, const StudyResults& results) {
+  const StudyPlan& plan = results.plan;
+  for (const StudyArm& rule : plan.arms) {
+    if (rule.absent_above_age == 0) continue;
+    const auto lean = compare(plan, results.records, plan.primary.arm, rule.name, kOutcome);
+    const auto clean = compare(plan, results.records, plan.primary.arm, rule.name, "clean");
+    if (!lean || !clean) continue;
+    std::vector<std::string> alarms;
+    for (const std::string& condition : plan.swapped_cues) {
+      const auto alarm = [&](const std::string& arm) {
+        return control_effect(results.records, arm, "clean", "cues of " + condition);
+      };
+      const ControlEffect own = alarm(rule.name), leant = alarm(plan.primary.arm);
+      if (!own.own.empty() && !leant.own.empty())
+        alarms.push_back(fmt::format("{} of {} ({} with the lean)", signed_points(own.difference.mean), condition,
+                                     signed_points(leant.difference.mean)));
+    }
+    said.push_back(fmt::format(
+        "A rule on the same cues in place of the lean, '{}': '{}' is {} points from it in the outcome ({}) and {} on "
+        "clean frames{}{}.",
+        rule.shown(), plan.arm(plan.primary.arm).shown(), signed_points(lean->difference.mean),
+        how_sure(lean->difference), signed_points(clean->difference.mean),
+        alarms.empty() ? "" : "; with the rule, false alarms change clean mAP by ", listed(alarms, " and ")));
+  }
+}
+
 void add_rows_without_verdict(std::vector<std::string>& said, const StudyResults& results,
                               const StudyAnalysis& analysis) {
   const StudyPlan& plan = results.plan;
@@ -162,6 +194,7 @@ std::vector<std::string> findings(const StudyResults& results) {
   add_share_of_oracle(said, results);
   add_controls(said, results);
   add_price(said, results);
+  add_rules(said, results);
   add_rows_without_verdict(said, results, analysis);
   return said;
 }

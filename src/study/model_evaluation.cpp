@@ -133,7 +133,7 @@ void Evaluation::swap_cues(EncodedBatch& faulty, const detection::HeadMemory& me
 }
 
 void Evaluation::detect(const EncodedBatch& frames, const detection::HeadMemory& memory, Pass& pass) {
-  const detection::DetectorBatch& batch = frames.batch;
+  const detection::DetectorBatch batch = without_old_sensors(frames.batch, request_.absent_above_age);
   detection::CmtHead head = detector_->parts().head;
   const detection::DetectorOutput output = head->forward(memory, batch, {}, {.seed = kTestSeed, .trust = pass.trust});
   const auto found = detector_->decode(output, batch);
@@ -174,6 +174,11 @@ void Evaluation::measure(Pass& pass) {
 }
 
 }  // namespace
+
+detection::DetectorBatch without_old_sensors(detection::DetectorBatch batch, double age) {
+  if (age > 0) batch.available = batch.available & (batch.age <= age);
+  return batch;
+}
 
 std::vector<Measurement> evaluate_model(const ModelEvaluation& request) {
   return Evaluation(request).run();

@@ -22,8 +22,12 @@ struct ModelEvaluation {
   std::vector<std::string> controls{};            ///< in place of its trust
   std::vector<std::string> control_conditions{};  ///< where
   std::vector<std::string> swapped_cues{};        ///< conditions that exchange their cues with clean frames
+  double absent_above_age = 0;                    ///< sensors whose cue of age is above it are taken out; 0: none
   std::function<void(double share)> progress{};
 };
+
+/// The batch with the sensors taken out whose cue of age is above the threshold: a rule in place of trust. 0: as it is.
+detection::DetectorBatch without_old_sensors(detection::DetectorBatch batch, double age);
 
 /// Every condition is loaded once; the controls see the same tensors. The faults are the same for every model.
 std::vector<Measurement> evaluate_model(const ModelEvaluation& request);

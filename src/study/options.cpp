@@ -93,7 +93,7 @@ RunTraining training_of(const StudyOptions& options, const StudyRun& run) {
   }
   const StudyArm& arm = plan.arm(run.arm);
   const std::int64_t steps = plan.branch_steps + (arm.from_scratch ? plan.base_steps : 0);
-  RunTraining training{.branches = !arm.from_scratch};
+  RunTraining training{.branches = !arm.from_scratch, .absent_above_age = arm.absent_above_age};
   training.options = config::load<train::DetectorTrainingOptions>(
       {.arguments = arm.options}, common_options(options, arm.from_scratch ? seed : kBranchSeeds + seed, steps));
   const std::vector<LearnableScale> scales = learnable_scales(training.options.detector);
@@ -114,7 +114,9 @@ std::string hash_of(const StudyOptions& options, const StudyRun& run, const std:
   judged.world.root.clear();
   std::ostringstream text;
   text << text_of(run);
-  if (training_of(options, run).branches) text << text_of({kBase, run.seed});
+  const RunTraining training = training_of(options, run);
+  if (training.branches) text << text_of({kBase, run.seed});
+  if (training.absent_above_age > 0) text << "absent above age " << training.absent_above_age << '\n';
   text << judged.split << '\n' << judged.frames << '\n' << judged.replicates << '\n' << data_fingerprint << '\n';
   for (const auto* names : {&judged.conditions, &judged.controls, &judged.control_conditions, &judged.swapped_cues}) {
     for (const std::string& name : *names) text << name << ',';

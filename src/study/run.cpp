@@ -81,14 +81,16 @@ void add_history(RunRecord& record, const fs::path& metrics) {
   }
 }
 
-ModelEvaluation evaluation_of(const StudyOptions& options, const data::Dataset& dataset, detection::Detector detector) {
+ModelEvaluation evaluation_of(const StudyOptions& options, const RunTraining& training, const data::Dataset& dataset,
+                              detection::Detector detector) {
   const StudyPlan& plan = options.plan;
   ModelEvaluation request{.detector = detector,
                           .dataset = dataset,
                           .split = data::find_split(dataset, plan.split),
                           .batch_size = options.training.evaluation.batch_size,
                           .replicates = plan.replicates,
-                          .conditions = plan.conditions};
+                          .conditions = plan.conditions,
+                          .absent_above_age = training.absent_above_age};
   request.split.samples = train::spread(request.split.samples, plan.frames);
   request.split.official = false;
   if (!options.training.evaluation.config.empty())
@@ -100,7 +102,7 @@ ModelEvaluation evaluation_of(const StudyOptions& options, const data::Dataset& 
       if (varies_over_queries(own.router.mode) || (control != "mean" && control != "shuffled"))
         request.controls.push_back(control);
   }
-  if (looks_at_cues(own)) request.swapped_cues = plan.swapped_cues;
+  if (looks_at_cues(own) || training.absent_above_age > 0) request.swapped_cues = plan.swapped_cues;
   return request;
 }
 
@@ -158,7 +160,7 @@ void execute_run(const StudyOptions& options, const StudyFolder& folder, const S
     check_weights(folder, run, record.weights);
   } else {
     const auto begin = std::chrono::steady_clock::now();
-    ModelEvaluation request = evaluation_of(options, dataset, detector);
+    ModelEvaluation request = evaluation_of(options, training, dataset, detector);
     if (run.arm == kBase || run.arm == kDoubled)
       request.conditions.insert(request.conditions.end(), {"lidar_off", "cameras_off"});
     request.progress = listener.judged;
@@ -197,7 +199,7 @@ std::pair<double, double> probe(const StudyOptions& options, const StudyFolder& 
   RunRecord record;
   add_history(record, own / "metrics.jsonl");
   const data::Dataset dataset(training.options.data.root, training.options.data.version, 1);
-  ModelEvaluation request = evaluation_of(options, dataset, train::load_detector(own / "model.safetensors"));
+  ModelEvaluation request = evaluation_of(options, training, dataset, train::load_detector(own / "model.safetensors"));
   const auto frames = static_cast<double>(request.split.samples.size());
   request.split.samples = train::spread(request.split.samples, kProbeFrames);
   const auto begin = std::chrono::steady_clock::now();

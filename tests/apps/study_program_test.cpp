@@ -54,14 +54,14 @@ class StudyProgram : public testing::Test {
   static inline const std::string kTiny =
       "--config configs/study_small.toml --world.root=world --world.scenes=8 --world.frames=3 --base_steps=4 "
       "--branch_steps=3 --frames=4 --replicates=4 --training.loop.checkpoint_every=1 --gates.doubled_seeds=0 --seeds 1 "
-      "--only plain,trust,fixed_0 --threads 1";
+      "--only plain,trust,fixed_0,rule --threads 1";
   static inline std::string program_;
   static inline fs::path folder_;
   static inline Answer whole_;
 };
 
 TEST_F(StudyProgram, LeavesARecordARunAndTheBaseWeights) {
-  EXPECT_EQ(records("whole").size(), 4U);
+  EXPECT_EQ(records("whole").size(), 5U);
   EXPECT_TRUE(fs::exists(folder_ / "whole/runs/base_s0/model.safetensors"));
   EXPECT_FALSE(fs::exists(folder_ / "whole/runs/trust_s0"));
   const OrderedJson trust = records("whole").at("trust_s0");
@@ -75,7 +75,7 @@ TEST_F(StudyProgram, LeavesARecordARunAndTheBaseWeights) {
   EXPECT_EQ(controls, 8U);
   EXPECT_EQ(swaps, 2U);
   EXPECT_FALSE(trust["curves"].empty());
-  for (const char* words : {"4 runs, 0 of them done", "trust_s0: clean mAP", "mAP of fusion"})
+  for (const char* words : {"5 runs, 0 of them done", "trust_s0: clean mAP", "mAP of fusion"})
     EXPECT_NE(whole_.errors.find(words), std::string::npos) << words << "\n" << whole_.errors;
   EXPECT_NE(whole_.output.find("### mAP by arm and condition"), std::string::npos) << whole_.output;
 }
@@ -87,6 +87,16 @@ TEST_F(StudyProgram, ScaleZeroMeasuresWhatNoBiasMeasures) {
       if (other["condition"] == measured["condition"] && other["control"].get<std::string>().empty()) {
         EXPECT_EQ(other["replicates"], measured["replicates"]) << measured["condition"];
       }
+}
+
+TEST_F(StudyProgram, ARuleIsThePlainDetectorJudgedOtherwise) {
+  const OrderedJson plain = records("whole").at("plain_s0"), rule = records("whole").at("rule_s0");
+  EXPECT_EQ(rule["weights"], plain["weights"]);
+  EXPECT_NE(rule["config_hash"], plain["config_hash"]);
+  std::size_t swaps = 0;
+  for (const OrderedJson& measured : rule["measurements"])
+    swaps += measured["control"].get<std::string>().starts_with("cues of");
+  EXPECT_EQ(swaps, 2U) << "false alarms and missed cues are measured as for trust";
 }
 
 TEST_F(StudyProgram, GoesOnAfterAKillToTheSameNumbers) {
@@ -101,7 +111,7 @@ TEST_F(StudyProgram, GoesOnAfterAKillToTheSameNumbers) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   kill(process, SIGKILL);
   waitpid(process, nullptr, 0);
-  const Answer again = call("study --out killed --resume --seeds 1 --only plain,trust,fixed_0");
+  const Answer again = call("study --out killed --resume --seeds 1 --only plain,trust,fixed_0,rule");
   ASSERT_EQ(again.code, 0) << again.errors;
   EXPECT_EQ(records("killed"), records("whole"));
 }

@@ -221,6 +221,19 @@ TEST(Findings, say_what_the_records_hold) {
   EXPECT_EQ(all({}), "");
 }
 
+TEST(Findings, set_a_rule_on_the_same_cues_beside_the_lean) {
+  StudyPlan plan = example_plan();
+  plan.arms.push_back({.name = "rule", .role = ArmRole::kExploratory, .against = "trust", .absent_above_age = 0.75});
+  std::vector<RunRecord> records = records_with_controls(0);
+  EXPECT_EQ(findings_in_markdown({plan, records}).find("A rule"), std::string::npos) << "no run of it";
+  records.push_back(record("rule", 0, 0.61, 0.30, 0.15));
+  records.back().measurements.push_back(measured("clean", 0.40, "cues of frozen:5"));
+  const std::string text = findings_in_markdown({plan, records});
+  for (const char* words : {"'rule': 'trust' is -1.0 points from it in the outcome (1 seed) and +2.0 on clean frames",
+                            "false alarms change clean mAP by -21.0 of frozen:5 (-8.0 with the lean)."})
+    EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
+}
+
 TEST(Findings, speak_no_verdict_before_all_seeds_are_in) {
   std::vector<RunRecord> records = example_records();
   std::erase_if(records, [](const RunRecord& one) { return one.seed == 1; });

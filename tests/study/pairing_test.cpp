@@ -14,6 +14,7 @@
 #include <ATen/Parallel.h>
 
 #include "storage/scratch_folder.h"
+#include "study/model_evaluation.h"
 
 // Adding the router changes no other parameter's start, no batch and no noise; a scale of 0 is no bias, bit for bit.
 namespace camber::study {
@@ -106,6 +107,22 @@ TEST(Pairing, runs_come_base_first_then_by_seed) {
   EXPECT_EQ(base_runs(study.plan, few).size(), 2U);
   EXPECT_EQ(StudyRun::parse("from_1_5_s12"), (StudyRun{"from_1_5", 12}));
   EXPECT_THROW(StudyRun::parse("trust"), std::invalid_argument);
+}
+
+TEST(Rule, takes_out_the_sensors_whose_cue_of_age_is_above_it) {
+  StudyOptions study = real_study();
+  if (study.plan.arms.empty()) GTEST_SKIP() << "CAMBER_SOURCE names no source tree";
+  const StudyRun run{"rule", 1};
+  EXPECT_EQ(training_of(study, run).absent_above_age, 0.75);
+  EXPECT_TRUE(config::differences(training_of(study, run).options, training_of(study, {"plain", 1}).options).empty())
+      << "it is the plain detector, judged otherwise";
+  EXPECT_NE(hash_of(study, run, "data"), hash_of(study, {"plain", 1}, "data"));
+  detection::DetectorBatch batch;
+  batch.age = torch::tensor({0.0F, 0.5F, 0.75F, 0.76F, 1.0F, 0.0F}).view({2, 3});
+  batch.available = torch::tensor({true, true, true, true, true, false}).view({2, 3});
+  const torch::Tensor left = without_old_sensors(batch, 0.75).available;
+  EXPECT_TRUE(torch::equal(left, torch::tensor({true, true, true, false, false, false}).view({2, 3}))) << left;
+  EXPECT_TRUE(torch::equal(without_old_sensors(batch, 0).available, batch.available));
 }
 
 class ScaleZero : public storage::ScratchFolder {};

@@ -44,8 +44,9 @@ struct StudyRun {
 /// A run as it is trained.
 struct RunTraining {
   train::DetectorTrainingOptions options{};
-  bool branches = false;     ///< starts from the base's weights
-  double scale_lr_mult = 0;  ///< 0: no scale learns
+  bool branches = false;        ///< starts from the base's weights
+  double scale_lr_mult = 0;     ///< 0: no scale learns
+  double absent_above_age = 0;  ///< how it is judged: StudyArm has it
 };
 
 /// The training configuration of a run. An arm's learnable scales get the smallest multiple of the learning rate among

@@ -33,6 +33,7 @@ struct StudyArm {
   std::string against{};
   bool exempt = false;
   bool from_scratch = false;
+  double absent_above_age = 0;
 
   const std::string& shown() const { return title.empty() ? name : title; }  ///< as tables and pictures call it
 
@@ -45,6 +46,9 @@ struct StudyArm {
     visitor("against", against, "arm that it is compared with; empty: the reference");
     visitor("exempt", exempt, "whether it may have a scale that cannot reach its bounds");
     visitor("from_scratch", from_scratch, "trained from the first values for base_steps + branch_steps");
+    visitor("absent_above_age", absent_above_age,
+            "a rule in place of trust: when judged, sensors whose cue of age is above it are taken out; 0: none",
+            config::Range{.min = 0, .max = 1});
   }
 };
 
