@@ -13,21 +13,21 @@ namespace {
 constexpr double kArms = 300, kCell = 92, kLine = 26, kHead = 56, kFoot = 12;
 
 struct Shade {
-  double value = 0;       // points of mAP, or of difference
+  double value = 0;       // mAP, or its difference
   double of_largest = 0;  // signed share of the largest difference
   bool is_difference = false;
 };
 
-// In points: the reference's own mAP, or what an arm adds to it; nothing when it was not measured.
+// The reference's own mAP, or what an arm adds to it; nothing when it was not measured.
 std::optional<double> value_of(const study::StudyResults& results, const std::string& arm, const std::string& measure) {
   const study::StudyPlan& plan = results.plan;
   if (arm != plan.reference) {
     const auto paired = study::compare(plan, results.records, arm, plan.reference, measure);
-    return paired ? std::optional(100 * paired->difference.mean) : std::nullopt;
+    return paired ? std::optional(paired->difference.mean) : std::nullopt;
   }
   std::vector<double> values = study::values_of(plan, results.records, arm, measure);
   std::erase_if(values, [](double value) { return !std::isfinite(value); });
-  return values.empty() ? std::nullopt : std::optional(100 * study::mean_and_deviation(values).mean);
+  return values.empty() ? std::nullopt : std::optional(study::mean_and_deviation(values).mean);
 }
 
 // White at 0, deep blue or red at the largest difference.
@@ -50,7 +50,7 @@ std::vector<std::pair<std::string, Row>> rows_of(const study::StudyResults& resu
                                                  const std::vector<std::string>& measures) {
   const study::StudyPlan& plan = results.plan;
   std::vector<std::pair<std::string, Row>> rows;
-  double largest = 0.5;  // differences below half a point stay pale
+  double largest = 0.005;  // differences below half a point stay pale
   for (const study::StudyArm& arm : plan.arms) {
     Row row;
     const bool is_reference = arm.name == plan.reference;
@@ -60,7 +60,7 @@ std::vector<std::pair<std::string, Row>> rows_of(const study::StudyResults& resu
       row.push_back(value ? std::optional(Shade{.value = *value, .is_difference = !is_reference}) : std::nullopt);
     }
     if (std::any_of(row.begin(), row.end(), [](const auto& cell) { return cell.has_value(); }))
-      rows.emplace_back(arm.shown(), std::move(row));
+      rows.emplace_back(arm.shown() + (arm.role == study::ArmRole::kMain ? "" : " *"), std::move(row));
   }
   for (auto& [title, row] : rows)
     for (auto& cell : row)
@@ -80,7 +80,9 @@ std::string arm_map(const study::StudyResults& results) {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
       "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
       width, height);
-  svg += cell_text(kFoot, 18, "mAP of the reference, and what the other arms add to it, in points", "start");
+  svg += cell_text(kFoot, 18,
+                   "mAP of the reference, and what the other arms add to it, in points (*: few seeds, no verdict)",
+                   "start");
   for (std::size_t column = 0; column < measures.size(); ++column)
     svg += cell_text(kArms + kCell * (static_cast<double>(column) + 0.5), kHead - 10, measures[column]);
   double y = kHead;
@@ -93,7 +95,7 @@ std::string arm_map(const study::StudyResults& results) {
       svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n", x + 1, y + 1,
                          kCell - 2, kLine - 2, cell.is_difference ? colour_of(cell.of_largest) : "#eeeeee");
       svg += cell_text(x + kCell / 2, y + 17,
-                       cell.is_difference ? fmt::format("{:+.1f}", cell.value) : fmt::format("{:.1f}", cell.value));
+                       cell.is_difference ? study::signed_points(cell.value) : fmt::format("{:.1f}", 100 * cell.value));
     }
     y += kLine;
   }

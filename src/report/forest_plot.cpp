@@ -73,8 +73,8 @@ std::string forest_plot(const study::StudyPlan& plan, const std::vector<study::C
           x_of(100 * one.difference.low), x_of(100 * one.difference.high), y, y);
     svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"#1f5fa8\"/>\n",
                        x_of(100 * one.difference.mean), y);
-    svg += fmt::format("<text x=\"{}\" y=\"{:.1f}\" fill=\"#222222\">{:+.2f}  {}</text>\n", names + kPlot + 10, y + 4,
-                       100 * one.difference.mean, escaped(words));
+    svg += fmt::format("<text x=\"{}\" y=\"{:.1f}\" fill=\"#222222\">{}  {}</text>\n", names + kPlot + 10, y + 4,
+                       study::signed_points(one.difference.mean, 2), escaped(words));
     y += kRow;
   }
   return svg + "</svg>\n";

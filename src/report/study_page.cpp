@@ -27,10 +27,10 @@ std::vector<Tile> tiles_of(const study::StudyResults& results, const study::Stud
   std::vector<Tile> tiles = {{"Runs", std::to_string(results.records.size()), "with a record"}};
   if (analysis.primary) {
     const study::PairedDifference& d = analysis.primary->difference;
-    tiles.push_back({"Primary difference", fmt::format("{:+.2f} points", 100 * d.mean),
-                     std::isfinite(d.low)
-                         ? fmt::format("{:+.2f} to {:+.2f}, {} seeds", 100 * d.low, 100 * d.high, d.pairs)
-                         : "one seed"});
+    tiles.push_back({"Primary difference", study::signed_points(d.mean, 2) + " points",
+                     std::isfinite(d.low) ? fmt::format("{} to {}, {} seeds", study::signed_points(d.low, 2),
+                                                        study::signed_points(d.high, 2), d.pairs)
+                                          : "one seed"});
     const std::string& words = analysis.primary->judgement->words;
     tiles.push_back(
         {"Verdict", words.substr(0, words.find_first_of(":,")),

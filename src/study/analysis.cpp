@@ -99,7 +99,7 @@ Gate oracle_gate(const StudyPlan& plan, const std::vector<RunRecord>& records) {
     const double gain = paired->difference.mean;
     if (!(gain >= plan.gates.oracle_gain)) continue;
     ++gaining;
-    names += fmt::format("{}{} {:+.1f}", names.empty() ? "" : ", ", condition, 100 * gain);
+    names += fmt::format("{}{} {}", names.empty() ? "" : ", ", condition, signed_points(gain));
   }
   return {.name = fmt::format("conditions in which oracle trust gains {} or more", points(plan.gates.oracle_gain)),
           .figure = measured > 0 ? fmt::format("{}{}{}", gaining, names.empty() ? "" : ": ", names) : "not measured",
@@ -135,6 +135,13 @@ const std::string& opponent(const StudyPlan& plan, const StudyArm& arm) {
 }
 
 }  // namespace
+
+std::string signed_points(double difference, int digits) {
+  if (!std::isfinite(difference)) return "-";
+  std::string text = fmt::format("{:+.{}f}", 100 * difference, digits);
+  if (text.find_first_of("123456789") == std::string::npos) text[0] = '+';
+  return text;
+}
 
 std::optional<Comparison> compare(const StudyPlan& plan, const std::vector<RunRecord>& records, const std::string& arm,
                                   const std::string& against, const std::string& measure) {

@@ -11,11 +11,6 @@
 namespace camber::study {
 namespace {
 
-std::string signed_points(double value) {
-  const double rounded = std::round(1000 * value) / 10;
-  return fmt::format("{:+.1f}", rounded == 0 ? 0.0 : rounded);  // never -0.0
-}
-
 std::string listed(const std::vector<std::string>& words, const char* between = ", ") {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : between) + word;

@@ -18,12 +18,11 @@ std::string cell(double value, int digits = 3) {
 }
 
 std::string in_points(double value) {
-  return std::isfinite(value) ? fmt::format("{:+.2f}", 100 * value) : "-";
+  return signed_points(value, 2);
 }
 
 std::string interval(const PairedDifference& difference) {
-  return std::isfinite(difference.low) ? fmt::format("{:+.2f} to {:+.2f}", 100 * difference.low, 100 * difference.high)
-                                       : "-";
+  return std::isfinite(difference.low) ? in_points(difference.low) + " to " + in_points(difference.high) : "-";
 }
 
 std::string chance(double p) {

@@ -72,6 +72,13 @@ TEST(Analysis, the_primary_comparison_is_paired_by_seed) {
   EXPECT_EQ(analysis.primary->judgement->verdict, Verdict::kBetter);
 }
 
+TEST(Analysis, points_have_a_sign_and_zero_is_never_negative) {
+  EXPECT_EQ(signed_points(0.0123), "+1.2");
+  EXPECT_EQ(signed_points(-0.1, 2), "-10.00");
+  EXPECT_EQ(signed_points(-0.0004), "+0.0");
+  EXPECT_EQ(signed_points(std::nan("")), "-");
+}
+
 TEST(Analysis, the_rest_shares_one_correction) {
   const StudyAnalysis analysis = analyze(example_plan(), example_records());
   EXPECT_EQ(analysis.secondary.size(), 3U * 2 + 3);  // three arms in outcome and clean, the pair in three conditions
@@ -205,16 +212,17 @@ TEST(Findings, say_what_the_records_hold) {
   const StudyPlan plan = example_plan();
   const auto all = [&](const std::vector<RunRecord>& records) { return findings_in_markdown({plan, records}); };
   const std::string text = all(records_with_controls(0));
-  for (const char* words :
-       {"'trust' against 'constant' in the outcome (mean mAP over frozen:5, stale:5): **better**; the difference is "
-        "+6.0 "
-        "points (95 % interval +",
-        "In the outcome, against 'no bias': better: 'constant' (+0.5), 'trust' (+6.5), 'oracle' (+9.0).",
-        "On clean frames, against 'no bias': ", "equivalent within 1 point: 'oracle' (-0.1).",
-        "gains 69 % under frozen:5 and 80 % under stale:5.",
-        "in the outcome: zero -6.5, mean +0.0, shuffled +0.0 points.", "that queries differ in theirs adds nothing",
-        "A false alarm of frozen:5 changes clean mAP by -8.0 points; a missed one ", "leaves +0.0 of the ",
-        "The lean pays while false alarms are rarer than 1.1 for each true one."})
+  const std::string difference = signed_points(analyze(plan, example_records()).primary->difference.mean);
+  for (const std::string& words : std::vector<std::string>{
+           "'trust' against 'constant' in the outcome (mean mAP over frozen:5, stale:5): **better**; the difference "
+           "is " +
+               difference + " points (95 % interval +",
+           "In the outcome, against 'no bias': better: 'constant' (+0.5), 'trust' (+6.5), 'oracle' (+9.0).",
+           "On clean frames, against 'no bias': ", "equivalent within 1 point: 'oracle' (-0.1).",
+           "gains 69 % under frozen:5 and 80 % under stale:5.",
+           "in the outcome: zero -6.5, mean +0.0, shuffled +0.0 points.", "that queries differ in theirs adds nothing",
+           "A false alarm of frozen:5 changes clean mAP by -8.0 points; a missed one ", "leaves +0.0 of the ",
+           "The lean pays while false alarms are rarer than 1.1 for each true one."})
     EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
   EXPECT_EQ(text.find("stale:5 changes clean"), std::string::npos) << "its false alarm was not measured\n" << text;
   EXPECT_EQ(all(records_with_controls(0.02)).find("adds nothing"), std::string::npos) << "shuffling costs two points";

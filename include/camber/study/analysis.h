@@ -9,6 +9,9 @@
 
 namespace camber::study {
 
+/// A difference of mAP (0 to 1) in points, with its sign, never "-0.0"; "-" when it is not known.
+std::string signed_points(double difference, int digits = 1);
+
 /// The study's outcome for one run: the mean of mAP over the conditions of the primary outcome; nothing when one of
 /// them was not measured.
 std::optional<double> outcome_of(const StudyPlan& plan, const RunRecord& record);
