@@ -112,23 +112,40 @@ void add_controls(std::vector<std::string>& said, const StudyResults& results) {
   said.push_back(std::move(text));
 }
 
-// What a wrong cue costs, and how many false alarms one true alarm pays for.
+// What cues that are wrong do to an arm, and what those that are right gain.
+struct CuePrice {
+  double gain = 0;         // under the fault, over the reference
+  double alarm = 0;        // a false alarm, on clean frames
+  double missed = 0;       // the cues of clean frames under the fault
+  double alarms_paid = 0;  // false alarms that the gain of a true one pays for; NaN when nothing is gained or lost
+};
+
+std::optional<CuePrice> price_of(const StudyResults& results, const std::string& arm, const std::string& condition) {
+  const ControlEffect alarm = control_effect(results.records, arm, "clean", "cues of " + condition);
+  const ControlEffect missed = control_effect(results.records, arm, condition, "cues of clean");
+  const auto gain = compare(results.plan, results.records, arm, results.plan.reference, condition);
+  if (alarm.own.empty() || missed.own.empty() || !gain) return std::nullopt;
+  CuePrice price{.gain = gain->difference.mean, .alarm = alarm.difference.mean, .missed = missed.difference.mean};
+  price.alarms_paid = price.gain > 0 && price.alarm < 0 ? -price.gain / price.alarm : std::nan("");
+  return price;
+}
+
+std::string paid(const CuePrice& price) {
+  return std::isfinite(price.alarms_paid) ? fmt::format("{:.1f}", price.alarms_paid) : "any number";
+}
+
 void add_price(std::vector<std::string>& said, const StudyResults& results) {
   const StudyPlan& plan = results.plan;
   for (const std::string& condition : plan.swapped_cues) {
-    const ControlEffect alarm = control_effect(results.records, plan.primary.arm, "clean", "cues of " + condition);
-    const ControlEffect missed = control_effect(results.records, plan.primary.arm, condition, "cues of clean");
-    const auto gain = compare(plan, results.records, plan.primary.arm, plan.reference, condition);
-    if (alarm.own.empty() || missed.own.empty() || !gain) continue;
-    const double cost = -alarm.difference.mean, won = gain->difference.mean;
+    const auto price = price_of(results, plan.primary.arm, condition);
+    if (!price) continue;
     std::string text = fmt::format(
         "A false alarm of {} changes clean mAP by {} points; a missed one changes mAP under the fault by {}, and "
-        "leaves "
-        "{} of the {} points above '{}'.",
-        condition, signed_points(alarm.difference.mean), signed_points(missed.difference.mean),
-        signed_points(won + missed.difference.mean), signed_points(won), plan.arm(plan.reference).shown());
-    if (cost > 0 && won > 0)
-      text += fmt::format(" The lean pays while false alarms are rarer than {:.1f} for each true one.", won / cost);
+        "leaves {} of the {} points above '{}'.",
+        condition, signed_points(price->alarm), signed_points(price->missed),
+        signed_points(price->gain + price->missed), signed_points(price->gain), plan.arm(plan.reference).shown());
+    if (std::isfinite(price->alarms_paid))
+      text += fmt::format(" The lean pays while false alarms are rarer than {} for each true one.", paid(*price));
     said.push_back(std::move(text));
   }
 }
@@ -141,22 +158,20 @@ void add_rules(std::vector<std::string>& said, const StudyResults& results) {
     const auto lean = compare(plan, results.records, plan.primary.arm, rule.name, kOutcome);
     const auto clean = compare(plan, results.records, plan.primary.arm, rule.name, "clean");
     if (!lean || !clean) continue;
-    std::vector<std::string> alarms;
-    for (const std::string& condition : plan.swapped_cues) {
-      const auto alarm = [&](const std::string& arm) {
-        return control_effect(results.records, arm, "clean", "cues of " + condition);
-      };
-      const ControlEffect own = alarm(rule.name), leant = alarm(plan.primary.arm);
-      if (!own.own.empty() && !leant.own.empty())
-        alarms.push_back(fmt::format("{} of {} ({} with the lean)", signed_points(own.difference.mean), condition,
-                                     signed_points(leant.difference.mean)));
-    }
-    said.push_back(fmt::format(
+    std::string text = fmt::format(
         "A rule on the same cues in place of the lean, '{}': '{}' is {} points from it in the outcome ({}) and {} on "
-        "clean frames{}{}.",
+        "clean frames.",
         rule.shown(), plan.arm(plan.primary.arm).shown(), signed_points(lean->difference.mean),
-        how_sure(lean->difference), signed_points(clean->difference.mean),
-        alarms.empty() ? "" : "; with the rule, false alarms change clean mAP by ", listed(alarms, " and ")));
+        how_sure(lean->difference), signed_points(clean->difference.mean));
+    for (const std::string& condition : plan.swapped_cues) {
+      const auto own = price_of(results, rule.name, condition), leant = price_of(results, plan.primary.arm, condition);
+      if (!own || !leant) continue;
+      text += fmt::format(
+          " With the rule a false alarm of {} changes clean mAP by {} points, and a true one pays for {} (with the "
+          "lean {} and {}).",
+          condition, signed_points(own->alarm), paid(*own), signed_points(leant->alarm), paid(*leant));
+    }
+    said.push_back(std::move(text));
   }
 }
 

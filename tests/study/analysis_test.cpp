@@ -236,9 +236,11 @@ TEST(Findings, set_a_rule_on_the_same_cues_beside_the_lean) {
   EXPECT_EQ(findings_in_markdown({plan, records}).find("A rule"), std::string::npos) << "no run of it";
   records.push_back(record("rule", 0, 0.61, 0.30, 0.15));
   records.back().measurements.push_back(measured("clean", 0.40, "cues of frozen:5"));
+  records.back().measurements.push_back(measured("frozen:5", 0.20, "cues of clean"));
   const std::string text = findings_in_markdown({plan, records});
   for (const char* words : {"'rule': 'trust' is -1.0 points from it in the outcome (1 seed) and +2.0 on clean frames",
-                            "false alarms change clean mAP by -21.0 of frozen:5 (-8.0 with the lean)."})
+                            "a false alarm of frozen:5 changes clean mAP by -21.0 points, and a true one pays for 0.5 "
+                            "(with the lean -8.0 and 1.1)."})
     EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
 }
 
