@@ -67,8 +67,7 @@ int run_one(const StudyArguments& arguments) {
 
 int write_tables(const StudyArguments& arguments) {
   const study::StudyResults results = study::read_study(arguments.out);
-  const std::string words = study::findings_in_markdown(results);
-  const std::string tables = words + (words.empty() ? "" : "\n") + to_markdown(all_tables(results));
+  const std::string tables = study::findings_in_markdown(results) + to_markdown(all_tables(results));
   if (!arguments.pictures.empty()) {
     fs::create_directories(arguments.pictures);
     for (const report::StudyPicture& picture : report::study_pictures(results))
@@ -96,7 +95,7 @@ std::string written(const study::StudyResult& result, const StudyArguments& argu
   if (result.stopped_at_gates)
     return "a gate fails: improve the world or the recipe, or set gates.stop = false to go on\n";
   const study::StudyResults results = study::read_study(arguments.out);
-  std::string text = to_markdown(study::gates_table(results)) + "\n" + study::findings_in_markdown(results) + "\n" +
+  std::string text = to_markdown(study::gates_table(results)) + "\n" + study::findings_in_markdown(results) +
                      to_markdown(study::arms_table(results));
   return text + "\nall tables: camber study --tables --out " + arguments.out + "\n";
 }

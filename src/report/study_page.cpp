@@ -33,7 +33,7 @@ std::vector<Tile> tiles_of(const study::StudyResults& results, const study::Stud
                                           : "one seed"});
     const std::string& words = analysis.primary->judgement->words;
     tiles.push_back(
-        {"Verdict", words.substr(0, words.find_first_of(":,")),
+        {"Verdict", analysis.primary->judgement->short_words(),
          words.find(':') == std::string::npos ? "trust against locality" : words.substr(words.find(':') + 2)});
   }
   const auto holding = std::count_if(analysis.gates.begin(), analysis.gates.end(),
@@ -42,13 +42,9 @@ std::vector<Tile> tiles_of(const study::StudyResults& results, const study::Stud
   return tiles;
 }
 
-// The page knows no Markdown: without its stars.
 Section findings_section(const study::StudyResults& results) {
   Sentences sentences;
-  for (std::string text : study::findings(results)) {
-    std::erase(text, '*');
-    sentences.push_back({.severity = "note", .text = std::move(text)});
-  }
+  for (const std::string& text : study::findings(results)) sentences.push_back({.severity = "note", .text = text});
   Section section{.title = "In words", .lead = "Made from the records; verdicts only when all seeds are in."};
   if (!sentences.empty()) section.blocks.emplace_back(std::move(sentences));
   return section;

@@ -157,10 +157,10 @@ std::optional<Comparison> compare(const StudyPlan& plan, const std::vector<RunRe
   return Comparison{.arm = arm, .against = against, .measure = measure, .difference = paired_difference(a, b)};
 }
 
-std::optional<double> outcome_of(const StudyPlan& plan, const RunRecord& record) {
+std::optional<double> outcome_of(const StudyPlan& plan, const RunRecord& record, const std::string& control) {
   double sum = 0;
   for (const std::string& condition : plan.primary.conditions) {
-    const Measurement* measured = record.find(condition);
+    const Measurement* measured = record.find(condition, control);
     if (measured == nullptr) return std::nullopt;
     sum += measured->mean_ap;
   }
@@ -246,7 +246,6 @@ ControlEffect control_effect(const std::vector<RunRecord>& records, const std::s
   for (const RunRecord& record : records) {
     const Measurement *with = record.find(condition, control), *without = record.find(condition);
     if (record.arm != arm || with == nullptr || without == nullptr) continue;
-    effect.seeds.push_back(record.seed);
     effect.changed.push_back(with->mean_ap);
     effect.own.push_back(without->mean_ap);
     effect.errors.push_back(scene_error(*with, *without));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include <fmt/format.h>
@@ -11,30 +12,16 @@
 namespace camber::study {
 namespace {
 
-std::string listed(const std::vector<std::string>& words, const char* between = ", ") {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
-  return text;
-}
-
-// The mean over the conditions of the outcome; nothing when one was not measured.
+// What a control does to the outcome of the arm that is asked about; nothing when no run measured it.
 std::optional<PairedDifference> control_in_outcome(const StudyResults& results, const std::string& control) {
-  std::map<std::int64_t, std::pair<double, double>> sums;  // by seed: with the control, without
-  for (const std::string& condition : results.plan.primary.conditions) {
-    const ControlEffect effect = control_effect(results.records, results.plan.primary.arm, condition, control);
-    if (effect.own.empty()) return std::nullopt;
-    for (std::size_t i = 0; i < effect.own.size(); ++i) {
-      sums[effect.seeds[i]].first += effect.changed[i];
-      sums[effect.seeds[i]].second += effect.own[i];
-    }
-  }
   std::vector<double> changed, own;
-  const auto count = static_cast<double>(results.plan.primary.conditions.size());
-  for (const auto& [seed, sum] : sums) {
-    changed.push_back(sum.first / count);
-    own.push_back(sum.second / count);
+  for (const RunRecord& record : results.records) {
+    const auto with = outcome_of(results.plan, record, control), without = outcome_of(results.plan, record);
+    if (record.arm != results.plan.primary.arm || !with || !without) continue;
+    changed.push_back(*with);
+    own.push_back(*without);
   }
-  return paired_difference(changed, own);
+  return own.empty() ? std::nullopt : std::optional(paired_difference(changed, own));
 }
 
 // "95 % interval +1.0 to +2.0, 8 seeds"
@@ -49,11 +36,11 @@ void add_primary(std::vector<std::string>& said, const StudyResults& results, co
   if (!analysis.primary) return;
   const StudyPlan& plan = results.plan;
   said.push_back(fmt::format(
-      "The comparison that was fixed beforehand, '{}' against '{}' in the outcome (mean mAP over {}): **{}**; the "
+      "The comparison that was fixed beforehand, '{}' against '{}' in the outcome (mean mAP over {}): {}; the "
       "difference is {} points ({}).",
-      plan.arm(plan.primary.arm).shown(), plan.arm(plan.primary.against).shown(), listed(plan.primary.conditions),
-      analysis.primary->judgement->words, signed_points(analysis.primary->difference.mean),
-      how_sure(analysis.primary->difference)));
+      plan.arm(plan.primary.arm).shown(), plan.arm(plan.primary.against).shown(),
+      fmt::join(plan.primary.conditions, ", "), analysis.primary->judgement->words,
+      signed_points(analysis.primary->difference.mean), how_sure(analysis.primary->difference)));
 }
 
 // "better: a (+1.2), b (+3.4); equivalent within 1 point: c (+0.1)", of the comparisons with the reference.
@@ -64,14 +51,14 @@ void add_verdicts(std::vector<std::string>& said, const StudyResults& results, c
   std::map<std::string, std::vector<std::string>> arms;
   for (const Comparison& one : analysis.secondary) {
     if (one.against != plan.reference || one.measure != measure) continue;
-    const std::string& words = one.judgement->words;
-    const std::string verdict = words.substr(0, words.find_first_of(":,"));
+    const std::string verdict = one.judgement->short_words();
     if (!arms.contains(verdict)) verdicts.push_back(verdict);
     arms[verdict].push_back(fmt::format("'{}' ({})", plan.arm(one.arm).shown(), signed_points(one.difference.mean)));
   }
   if (verdicts.empty()) return;
-  for (std::string& verdict : verdicts) verdict += ": " + listed(arms[verdict]);
-  said.push_back(fmt::format("{}, against '{}': {}.", where, plan.arm(plan.reference).shown(), listed(verdicts, "; ")));
+  for (std::string& verdict : verdicts) verdict = fmt::format("{}: {}", verdict, fmt::join(arms[verdict], ", "));
+  said.push_back(
+      fmt::format("{}, against '{}': {}.", where, plan.arm(plan.reference).shown(), fmt::join(verdicts, "; ")));
 }
 
 void add_share_of_oracle(std::vector<std::string>& said, const StudyResults& results) {
@@ -86,7 +73,7 @@ void add_share_of_oracle(std::vector<std::string>& said, const StudyResults& res
   }
   if (!shares.empty())
     said.push_back(fmt::format("Of what oracle trust gains, '{}' gains {}.", plan.arm(plan.primary.arm).shown(),
-                               listed(shares, " and ")));
+                               fmt::join(shares, " and ")));
 }
 
 void add_controls(std::vector<std::string>& said, const StudyResults& results) {
@@ -101,7 +88,7 @@ void add_controls(std::vector<std::string>& said, const StudyResults& results) {
   }
   if (effects.empty()) return;
   std::string text = fmt::format("In place of the trust of '{}', in the outcome: {} points.",
-                                 plan.arm(plan.primary.arm).shown(), listed(effects));
+                                 plan.arm(plan.primary.arm).shown(), fmt::join(effects, ", "));
   const auto is_nothing = [&](const std::string& control) {
     const auto found = differences.find(control);
     return found != differences.end() && found->second.low > -plan.margin && found->second.high < plan.margin;
@@ -117,7 +104,7 @@ struct CuePrice {
   double gain = 0;         // under the fault, over the reference
   double alarm = 0;        // a false alarm, on clean frames
   double missed = 0;       // the cues of clean frames under the fault
-  double alarms_paid = 0;  // false alarms that the gain of a true one pays for; NaN when nothing is gained or lost
+  double alarms_paid = 0;  // false alarms that the gain of a true one pays for; infinite when they cost nothing
 };
 
 std::optional<CuePrice> price_of(const StudyResults& results, const std::string& arm, const std::string& condition) {
@@ -126,7 +113,8 @@ std::optional<CuePrice> price_of(const StudyResults& results, const std::string&
   const auto gain = compare(results.plan, results.records, arm, results.plan.reference, condition);
   if (alarm.own.empty() || missed.own.empty() || !gain) return std::nullopt;
   CuePrice price{.gain = gain->difference.mean, .alarm = alarm.difference.mean, .missed = missed.difference.mean};
-  price.alarms_paid = price.gain > 0 && price.alarm < 0 ? -price.gain / price.alarm : std::nan("");
+  price.alarms_paid =
+      price.alarm < 0 ? std::max(0.0, -price.gain / price.alarm) : std::numeric_limits<double>::infinity();
   return price;
 }
 
@@ -144,7 +132,7 @@ void add_price(std::vector<std::string>& said, const StudyResults& results) {
         "leaves {} of the {} points above '{}'.",
         condition, signed_points(price->alarm), signed_points(price->missed),
         signed_points(price->gain + price->missed), signed_points(price->gain), plan.arm(plan.reference).shown());
-    if (std::isfinite(price->alarms_paid))
+    if (price->gain > 0)
       text += fmt::format(" The lean pays while false alarms are rarer than {} for each true one.", paid(*price));
     said.push_back(std::move(text));
   }
@@ -159,8 +147,9 @@ void add_rules(std::vector<std::string>& said, const StudyResults& results) {
     const auto clean = compare(plan, results.records, plan.primary.arm, rule.name, "clean");
     if (!lean || !clean) continue;
     std::string text = fmt::format(
-        "A rule on the same cues in place of the lean, '{}': '{}' is {} points from it in the outcome ({}) and {} on "
-        "clean frames.",
+        "A rule on the same cues in place of the lean, '{}': '{}' less the rule is {} points in the outcome ({}) and "
+        "{} "
+        "on clean frames.",
         rule.shown(), plan.arm(plan.primary.arm).shown(), signed_points(lean->difference.mean),
         how_sure(lean->difference), signed_points(clean->difference.mean));
     for (const std::string& condition : plan.swapped_cues) {
@@ -187,10 +176,10 @@ void add_rows_without_verdict(std::vector<std::string>& said, const StudyResults
       apart.push_back(fmt::format("'{}' ({})", plan.arm(one.arm).shown(), signed_points(one.difference.mean)));
   }
   if (rows == 0) return;
-  said.push_back(
-      fmt::format("Of {} rows with few seeds, the interval of the outcome's difference from '{}' lies on one "
-                  "side of 0 in {}{}{}.",
-                  rows, plan.arm(plan.reference).shown(), apart.size(), apart.empty() ? "" : ": ", listed(apart)));
+  said.push_back(fmt::format(
+      "Of {} rows with few seeds, the interval of the outcome's difference from '{}' lies on one "
+      "side of 0 in {}{}{}.",
+      rows, plan.arm(plan.reference).shown(), apart.size(), apart.empty() ? "" : ": ", fmt::join(apart, ", ")));
 }
 
 }  // namespace
@@ -212,7 +201,7 @@ std::vector<std::string> findings(const StudyResults& results) {
 std::string findings_in_markdown(const StudyResults& results) {
   std::string text;
   for (const std::string& sentence : findings(results)) text += "- " + sentence + "\n";
-  return text.empty() ? text : "### In words\n\n" + text;
+  return text.empty() ? text : "### In words\n\n" + text + "\n";
 }
 
 }  // namespace camber::study

@@ -116,6 +116,7 @@ std::string hash_of(const StudyOptions& options, const StudyRun& run, const std:
   text << text_of(run);
   const RunTraining training = training_of(options, run);
   if (training.branches) text << text_of({kBase, run.seed});
+  // Only where there is a rule: the sums of runs without one stay what they were.
   if (training.absent_above_age > 0) text << "absent above age " << training.absent_above_age << '\n';
   text << judged.split << '\n' << judged.frames << '\n' << judged.replicates << '\n' << data_fingerprint << '\n';
   for (const auto* names : {&judged.conditions, &judged.controls, &judged.control_conditions, &judged.swapped_cues}) {

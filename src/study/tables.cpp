@@ -260,11 +260,13 @@ StudyTable scales_table(const StudyResults& results) {
 
 StudyTable time_table(const StudyResults& results) {
   const StudyPlan& plan = results.plan;
-  StudyTable table{.title = "Time",
-                   .note =
-                       "Median milliseconds a step on one thread, two runs at a time; the arms take the same steps, so "
-                       "this is what equal time would cost or give. Then the minutes of one run, and of all runs.",
-                   .columns = {"arm", "runs", "steps", "ms a step", "over the reference", "training", "judging"}};
+  StudyTable table{
+      .title = "Time",
+      .note = fmt::format("Median milliseconds a step on one thread, runs at a time: {}; the arms take the "
+                          "same steps, so this is what equal time would cost or give. Then the minutes of "
+                          "one run, and of all runs.",
+                          plan.processes),
+      .columns = {"arm", "runs", "steps", "ms a step", "over the reference", "training", "judging"}};
   const auto step = [](const RunRecord& record) { return record.milliseconds_a_step; };
   const double reference = over_seeds(runs_of(results, plan.reference), step).mean;
   const auto minutes = [](double seconds) { return cell(seconds / 60, 1); };

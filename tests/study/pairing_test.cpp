@@ -109,14 +109,16 @@ TEST(Pairing, runs_come_base_first_then_by_seed) {
   EXPECT_THROW(StudyRun::parse("trust"), std::invalid_argument);
 }
 
-TEST(Rule, takes_out_the_sensors_whose_cue_of_age_is_above_it) {
-  StudyOptions study = real_study();
+TEST(Rule, is_the_plain_detector_judged_otherwise) {
+  const StudyOptions study = real_study();
   if (study.plan.arms.empty()) GTEST_SKIP() << "CAMBER_SOURCE names no source tree";
   const StudyRun run{"rule", 1};
   EXPECT_EQ(training_of(study, run).absent_above_age, 0.75);
-  EXPECT_TRUE(config::differences(training_of(study, run).options, training_of(study, {"plain", 1}).options).empty())
-      << "it is the plain detector, judged otherwise";
+  EXPECT_TRUE(config::differences(training_of(study, run).options, training_of(study, {"plain", 1}).options).empty());
   EXPECT_NE(hash_of(study, run, "data"), hash_of(study, {"plain", 1}, "data"));
+}
+
+TEST(Rule, takes_out_the_sensors_whose_cue_of_age_is_above_it) {
   detection::DetectorBatch batch;
   batch.age = torch::tensor({0.0F, 0.5F, 0.75F, 0.76F, 1.0F, 0.0F}).view({2, 3});
   batch.available = torch::tensor({true, true, true, true, true, false}).view({2, 3});

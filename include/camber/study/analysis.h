@@ -12,9 +12,9 @@ namespace camber::study {
 /// A difference of mAP (0 to 1) in points, with its sign, never "-0.0"; "-" when it is not known.
 std::string signed_points(double difference, int digits = 1);
 
-/// The study's outcome for one run: the mean of mAP over the conditions of the primary outcome; nothing when one of
-/// them was not measured.
-std::optional<double> outcome_of(const StudyPlan& plan, const RunRecord& record);
+/// The study's outcome for one run, as it is or under a control: the mean of mAP over the conditions of the primary
+/// outcome; nothing when one of them was not measured.
+std::optional<double> outcome_of(const StudyPlan& plan, const RunRecord& record, const std::string& control = "");
 
 enum class GateState { kHolds, kFails, kUnknown };
 
@@ -62,8 +62,7 @@ std::vector<double> values_of(const StudyPlan& plan, const std::vector<RunRecord
 /// What it did to every run of an arm that something else stood in the place of its trust or its cues, under one
 /// condition; empty when no run measured it.
 struct ControlEffect {
-  std::vector<std::int64_t> seeds{};
-  std::vector<double> changed{}, own{};  ///< mAP with it and without, by seed
+  std::vector<double> changed{}, own{};  ///< mAP with it and without, run by run
   std::vector<double> errors{};          ///< of each difference, over draws of scenes
   PairedDifference difference{};         ///< changed less own
 };

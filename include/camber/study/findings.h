@@ -14,7 +14,7 @@ namespace camber::study {
 ///   for (const std::string& sentence : findings(read_study("docs/study/records"))) ...
 std::vector<std::string> findings(const StudyResults& results);
 
-/// As a Markdown section; empty without a sentence.
+/// As a Markdown section with an empty line behind it; empty without a sentence.
 std::string findings_in_markdown(const StudyResults& results);
 
 }  // namespace camber::study

@@ -41,12 +41,12 @@ struct StudyRun {
   bool operator==(const StudyRun&) const = default;
 };
 
-/// A run as it is trained.
+/// A run as it is trained and judged.
 struct RunTraining {
   train::DetectorTrainingOptions options{};
   bool branches = false;        ///< starts from the base's weights
   double scale_lr_mult = 0;     ///< 0: no scale learns
-  double absent_above_age = 0;  ///< how it is judged: StudyArm has it
+  double absent_above_age = 0;  ///< StudyArm::absent_above_age: taken out when it is judged
 };
 
 /// The training configuration of a run. An arm's learnable scales get the smallest multiple of the learning rate among

@@ -48,7 +48,9 @@ struct Judgement {
   double corrected_p = 1, equivalence_p = 1;
   double detectable = 0;    ///< at power 0.8
   std::int64_t needed = 0;  ///< pairs that would see a difference of the margin
-  std::string words{};      ///< "better", "equivalent within 1 point", ...
+  std::string words{};  ///< "better", "equivalent within 1 point", "unresolved: 0.9 points could have been seen", ...
+
+  std::string short_words() const { return words.substr(0, words.find(':')); }  ///< without the reasons
 };
 Judgement judge(const PairedDifference& difference, double corrected_p, double margin, double alpha = 0.05);
 
