@@ -18,11 +18,18 @@ struct Shade {
   bool is_difference = false;
 };
 
-// The reference's own mAP, or what an arm adds to it; nothing when it was not measured.
-std::optional<double> value_of(const study::StudyResults& results, const std::string& arm, const std::string& measure) {
+// What the map shows an arm beside: the reference, except for arms from scratch, which have their own; empty for none.
+std::string beside(const study::StudyPlan& plan, const study::StudyArm& arm) {
+  if (arm.from_scratch) return arm.against;
+  return arm.name == plan.reference ? "" : plan.reference;
+}
+
+// What an arm adds to another, or its own mAP beside none; nothing when it was not measured.
+std::optional<double> value_of(const study::StudyResults& results, const std::string& arm, const std::string& against,
+                               const std::string& measure) {
   const study::StudyPlan& plan = results.plan;
-  if (arm != plan.reference) {
-    const auto paired = study::compare(plan, results.records, arm, plan.reference, measure);
+  if (!against.empty()) {
+    const auto paired = study::compare(plan, results.records, arm, against, measure);
     return paired ? std::optional(paired->difference.mean) : std::nullopt;
   }
   std::vector<double> values = study::values_of(plan, results.records, arm, measure);
@@ -53,11 +60,11 @@ std::vector<std::pair<std::string, Row>> rows_of(const study::StudyResults& resu
   double largest = 0.005;  // differences below half a point stay pale
   for (const study::StudyArm& arm : plan.arms) {
     Row row;
-    const bool is_reference = arm.name == plan.reference;
+    const std::string against = beside(plan, arm);
     for (const std::string& measure : measures) {
-      const auto value = value_of(results, arm.name, measure);
-      if (value && !is_reference) largest = std::max(largest, std::abs(*value));
-      row.push_back(value ? std::optional(Shade{.value = *value, .is_difference = !is_reference}) : std::nullopt);
+      const auto value = value_of(results, arm.name, against, measure);
+      if (value && !against.empty()) largest = std::max(largest, std::abs(*value));
+      row.push_back(value ? std::optional(Shade{.value = *value, .is_difference = !against.empty()}) : std::nullopt);
     }
     if (std::any_of(row.begin(), row.end(), [](const auto& cell) { return cell.has_value(); }))
       rows.emplace_back(arm.shown() + (arm.role == study::ArmRole::kMain ? "" : " *"), std::move(row));
@@ -81,7 +88,8 @@ std::string arm_map(const study::StudyResults& results) {
       "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
       width, height);
   svg += cell_text(kFoot, 18,
-                   "mAP of the reference, and what the other arms add to it, in points (*: few seeds, no verdict)",
+                   "mAP (grey), and what other arms add to the reference, in points; arms from scratch add to the one "
+                   "from scratch (*: few seeds, no verdict)",
                    "start");
   for (std::size_t column = 0; column < measures.size(); ++column)
     svg += cell_text(kArms + kCell * (static_cast<double>(column) + 0.5), kHead - 10, measures[column]);

@@ -130,10 +130,6 @@ void correct(const StudyPlan& plan, std::vector<Comparison>& comparisons) {
     comparisons[i].judgement = verdict_on(plan, comparisons[i], corrected[i]);
 }
 
-const std::string& opponent(const StudyPlan& plan, const StudyArm& arm) {
-  return arm.against.empty() ? plan.reference : arm.against;
-}
-
 }  // namespace
 
 std::string signed_points(double difference, int digits) {
@@ -228,8 +224,8 @@ StudyAnalysis analyze(const StudyPlan& plan, const std::vector<RunRecord>& recor
     if (auto made = compare(plan, records, arm, against, measure)) list.push_back(std::move(*made));
   };
   for (const StudyArm& arm : plan.arms) {
-    const std::string& against = opponent(plan, arm);
-    if (arm.name == against) continue;
+    const std::string against = plan.opponent_of(arm);
+    if (against.empty()) continue;
     auto& list = arm.role == ArmRole::kMain ? analysis.secondary : analysis.exploratory;
     for (const std::string& measure : {std::string(kOutcome), std::string("clean")})
       add(list, arm.name, against, measure);

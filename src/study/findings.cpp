@@ -147,9 +147,8 @@ void add_rules(std::vector<std::string>& said, const StudyResults& results) {
     const auto clean = compare(plan, results.records, plan.primary.arm, rule.name, "clean");
     if (!lean || !clean) continue;
     std::string text = fmt::format(
-        "A rule on the same cues in place of the lean, '{}': '{}' less the rule is {} points in the outcome ({}) and "
-        "{} "
-        "on clean frames.",
+        "A rule on the same cues in place of the lean, '{}': '{}' less the rule is {} points in the outcome ({}) "
+        "and {} on clean frames.",
         rule.shown(), plan.arm(plan.primary.arm).shown(), signed_points(lean->difference.mean),
         how_sure(lean->difference), signed_points(clean->difference.mean));
     for (const std::string& condition : plan.swapped_cues) {
@@ -161,6 +160,20 @@ void add_rules(std::vector<std::string>& said, const StudyResults& results) {
           condition, signed_points(own->alarm), paid(*own), signed_points(leant->alarm), paid(*leant));
     }
     said.push_back(std::move(text));
+  }
+}
+
+// Rows that are compared with another one than the reference: about equal time, from scratch.
+void add_pairs_of_rows(std::vector<std::string>& said, const StudyResults& results, const StudyAnalysis& analysis) {
+  const StudyPlan& plan = results.plan;
+  for (const Comparison& one : analysis.exploratory) {
+    const StudyArm& arm = plan.arm(one.arm);
+    if (one.against == plan.reference || one.measure != kOutcome || arm.absent_above_age != 0) continue;
+    const auto clean = compare(plan, results.records, one.arm, one.against, "clean");
+    if (!clean) continue;
+    said.push_back(fmt::format("'{}' less '{}' is {} points in the outcome ({}) and {} on clean frames.", arm.shown(),
+                               plan.arm(one.against).shown(), signed_points(one.difference.mean),
+                               how_sure(one.difference), signed_points(clean->difference.mean)));
   }
 }
 
@@ -194,6 +207,7 @@ std::vector<std::string> findings(const StudyResults& results) {
   add_controls(said, results);
   add_price(said, results);
   add_rules(said, results);
+  add_pairs_of_rows(said, results, analysis);
   add_rows_without_verdict(said, results, analysis);
   return said;
 }

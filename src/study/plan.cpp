@@ -46,6 +46,7 @@ void StudyPlan::validate() const {
                          arm.name));
     if (!seen.insert(arm.name).second) refuse(fmt::format("arms must have different names, got '{}' twice", arm.name));
     if (!arm.against.empty()) check_known("against", arm.against, names);
+    if (arm.against == arm.name) refuse(fmt::format("against must name another arm, got '{}' for itself", arm.name));
   }
   check_known("reference", reference, names);
   check_known("primary.arm", primary.arm, names);
@@ -64,6 +65,11 @@ const StudyArm& StudyPlan::arm(std::string_view name) const {
   const auto found = std::find_if(arms.begin(), arms.end(), [name](const StudyArm& arm) { return arm.name == name; });
   if (found == arms.end()) check_known("an arm", std::string(name), names_of(arms));
   return *found;
+}
+
+std::string StudyPlan::opponent_of(const StudyArm& arm) const {
+  if (!arm.against.empty() || arm.from_scratch || arm.name == reference) return arm.against;
+  return reference;
 }
 
 std::int64_t StudyPlan::base_seeds() const {

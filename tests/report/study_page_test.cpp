@@ -108,5 +108,15 @@ TEST_F(StudyPage, has_pictures_that_stand_alone) {
   }
 }
 
+TEST_F(StudyPage, shows_arms_from_scratch_beside_one_another) {
+  study::StudyResults results = study::read_study(folder_);
+  EXPECT_NE(arm_map(results).find(">+8.0<"), std::string::npos) << "the last arm, above the reference";
+  results.plan.arms[3].from_scratch = results.plan.arms[4].from_scratch = true;
+  results.plan.arms[4].against = results.plan.arms[3].name;
+  const std::string map = arm_map(results);
+  EXPECT_EQ(map.find(">+8.0<"), std::string::npos) << map;
+  EXPECT_NE(map.find(">46.2<"), std::string::npos) << "the mAP of the one that names no other\n" << map;
+}
+
 }  // namespace
 }  // namespace camber::report

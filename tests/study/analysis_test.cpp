@@ -92,6 +92,23 @@ TEST(Analysis, the_rest_shares_one_correction) {
   EXPECT_FALSE(analysis.exploratory[0].judgement);
 }
 
+TEST(Analysis, arms_from_scratch_are_compared_with_one_another_alone) {
+  StudyPlan plan = example_plan();
+  plan.arms.push_back({.name = "plain_scratch", .role = ArmRole::kExploratory, .from_scratch = true});
+  plan.arms.push_back(
+      {.name = "trust_scratch", .role = ArmRole::kExploratory, .against = "plain_scratch", .from_scratch = true});
+  std::vector<RunRecord> records = example_records();
+  records.push_back(record("plain_scratch", 0, 0.50, 0.10, 0.05));
+  records.push_back(record("trust_scratch", 0, 0.51, 0.13, 0.06));
+  const std::vector<Comparison> rows = analyze(plan, records).exploratory;
+  ASSERT_EQ(rows.size(), 4U) << "fixed_0 and trust_scratch, in outcome and clean";
+  EXPECT_EQ(rows[2].arm + " - " + rows[2].against, "trust_scratch - plain_scratch");
+  const std::string text = findings_in_markdown({plan, records});
+  const std::string words =
+      "'trust_scratch' less 'plain_scratch' is +2.0 points in the outcome (1 seed) and +1.0 on clean";
+  EXPECT_NE(text.find(words), std::string::npos) << text;
+}
+
 TEST(Analysis, a_missing_run_costs_its_pair_and_the_verdict_on_it) {
   std::vector<RunRecord> records = example_records();
   std::erase_if(records, [](const RunRecord& one) { return one.arm == "constant" && one.seed == 1; });
@@ -136,6 +153,7 @@ TEST(Plan, refuses_names_that_do_not_fit) {
   EXPECT_NO_THROW(example_plan().validate());
   refused([](StudyPlan& plan) { plan.arms[1].name = "plain"; }, "'plain' twice");
   refused([](StudyPlan& plan) { plan.arms[1].name = "base"; }, "not base or doubled");
+  refused([](StudyPlan& plan) { plan.arms[1].against = "constant"; }, "must name another arm, got 'constant'");
   refused([](StudyPlan& plan) { plan.reference = "plane"; }, "did you mean 'plain'?");
   refused([](StudyPlan& plan) { plan.primary.conditions = {"frozen:4"}; }, "did you mean 'frozen:5'?");
   refused([](StudyPlan& plan) { plan.conditions = {"frozen:5"}; }, "must begin with clean");

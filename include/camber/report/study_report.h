@@ -20,6 +20,7 @@ std::string forest_plot(const study::StudyPlan& plan, const std::vector<study::C
 
 /// mAP of every arm under every condition as an SVG picture: a row an arm, a column a condition, the reference's mAP in
 /// its row, in the others the difference in points (over the seeds that both have), blue where better, red where worse.
+/// Arms from scratch stand beside the one from scratch that they name; one that names none shows its mAP.
 std::string arm_map(const study::StudyResults& results);
 
 /// A picture of a study that stands alone.

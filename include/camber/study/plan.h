@@ -43,7 +43,7 @@ struct StudyArm {
     visitor("title", title, "as tables call it");
     visitor("role", role, "main: enough seeds for a verdict; notes, exploratory: few");
     visitor("options", options, "changes of the training configuration, such as detector.router.mode=off");
-    visitor("against", against, "arm that it is compared with; empty: the reference");
+    visitor("against", against, "arm that it is compared with; empty: the reference, or none when it is from scratch");
     visitor("exempt", exempt, "whether it may have a scale that cannot reach its bounds");
     visitor("from_scratch", from_scratch, "trained from the first values for base_steps + branch_steps");
     visitor("absent_above_age", absent_above_age,
@@ -163,6 +163,9 @@ struct StudyPlan {
 
   const StudyArm& arm(std::string_view name) const;
   std::int64_t seeds_of(const StudyArm& arm) const { return arm.role == ArmRole::kMain ? seeds : few_seeds; }
+  /// The arm that one is compared with: the one that it names, else the reference. Empty for the reference itself, and
+  /// for an arm from scratch that names none: it shares neither the base nor the steps of the reference.
+  std::string opponent_of(const StudyArm& arm) const;
   /// Seeds whose base model some arm starts from.
   std::int64_t base_seeds() const;
 };
