@@ -149,8 +149,9 @@ void backward(const AttentionProblem& problem, const BackwardInput& input, const
   const bool shared = mask_of_heads || (gradients.window_value != nullptr && problem.windows.heads == 1) ||
                       (gradients.segment_value != nullptr && problem.segments.heads == 1);
   job.interleave_heads = mask_of_heads;
-  const std::int64_t row_floats = 2 * (problem.key_width + problem.value_width) + 2 * kernels.lanes +
-                                  job.ranges * (problem.key_width + kernels.lanes);
+  const std::int64_t lanes = kernels.lanes;
+  const std::int64_t row_floats =
+      2 * (problem.key_width + problem.value_width + lanes) + job.ranges * (problem.key_width + lanes);
   WaveArrays arrays;
   WindowPlans windows;
   for (const BackwardWave& wave : cut_waves(problem, row_floats, mask_of_batch)) {

@@ -26,7 +26,7 @@ std::optional<PairedDifference> control_in_outcome(const StudyResults& results, 
 
 // "95 % interval +1.0 to +2.0, 8 seeds"
 std::string how_sure(const PairedDifference& difference) {
-  const std::string seeds = fmt::format("{} seed{}", difference.pairs, difference.pairs == 1 ? "" : "s");
+  std::string seeds = fmt::format("{} seed{}", difference.pairs, difference.pairs == 1 ? "" : "s");
   if (!std::isfinite(difference.low)) return seeds;
   return fmt::format("95 % interval {} to {}, {}", signed_points(difference.low), signed_points(difference.high),
                      seeds);

@@ -104,6 +104,7 @@ Seen numeric_gradient() {
   const torch::NoGradGuard guard;
   double slope = 0;
   std::vector<torch::Tensor> directions;
+  directions.reserve(leaves.size());
   for (const torch::Tensor& leaf : leaves) directions.push_back(torch::randn_like(leaf));
   for (std::size_t i = 0; i < leaves.size(); ++i) slope += (gradients[i] * directions[i]).sum().item<double>();
   const auto moved = [&](double step) {
@@ -122,7 +123,7 @@ Seen empty_rows() {
   const auto out = p.attend(Implementation::kStreamed);
   const auto gradient = torch::autograd::grad({loss(out)}, {p.q})[0];
   const auto output = out.output.select(2, 1).abs().max().item<double>();
-  const double slope = gradient.select(2, 1).abs().max().item<double>();
+  const auto slope = gradient.select(2, 1).abs().max().item<double>();
   const auto lse = out.logsumexp.select(2, 1).max().item<double>();
   return {"output " + number(output) + ", gradient " + number(slope) + ", logsumexp " + number(lse),
           output == 0 && slope == 0 && lse == -kInfinity};

@@ -232,13 +232,11 @@ TEST(Findings, say_what_the_records_hold) {
   const std::string text = all(records_with_controls(0));
   const std::string difference = signed_points(analyze(plan, example_records()).primary->difference.mean);
   for (const std::string& words : std::vector<std::string>{
-           "'trust' against 'constant' in the outcome (mean mAP over frozen:5, stale:5): better; the difference "
-           "is " +
+           "'trust' against 'constant' in the outcome (mean mAP over frozen:5, stale:5): better; the difference is " +
                difference + " points (95 % interval +",
-           "In the outcome, against 'no bias': better, but within 1 point: 'constant' (+0.5); better: 'trust' (+6.5), "
-           "'oracle' (+9.0).",
-           "On clean frames, against 'no bias': ", "equivalent within 1 point: 'oracle' (-0.1).",
-           "gains 69 % under frozen:5 and 80 % under stale:5.",
+           "In the outcome, against 'no bias': better, but within 1 point: 'constant' (+0.5); better: 'trust' (+6.5)",
+           "'trust' (+6.5), 'oracle' (+9.0).", "On clean frames, against 'no bias': ",
+           "equivalent within 1 point: 'oracle' (-0.1).", "gains 69 % under frozen:5 and 80 % under stale:5.",
            "in the outcome: zero -6.5, mean +0.0, shuffled +0.0 points.", "that queries differ in theirs adds nothing",
            "A false alarm of frozen:5 changes clean mAP by -8.0 points; a missed one ", "leaves +0.0 of the ",
            "The lean pays while false alarms are rarer than 1.1 for each true one."})
