@@ -14,14 +14,15 @@ std::string bounds_of(const Fields& scale) {
 
 }  // namespace
 
-// How the scale came to where it stands: the rise over the last samples.
+// How the scale came to where it stands: the rise over the last samples, when it is large enough to be read.
 std::string Rules::State::recent_course(const std::string& name) const {
   constexpr std::size_t kSamples = 10;
   const auto& values = courses_.at(name).values;
   const auto& [from_step, from] = values[values.size() - std::min(values.size(), kSamples)];
   const auto& [to_step, to] = values.back();
-  if (to_step == from_step || to <= from) return "it is not rising now";
-  return fmt::format("it rose from {:.3g} to {:.3g} in the last {} steps", from, to, to_step - from_step);
+  const std::string before = fmt::format("{:.3g}", from), now = fmt::format("{:.3g}", to);
+  if (to_step == from_step || to <= from || now == before) return "it is not rising now";
+  return fmt::format("it rose from {} to {} in the last {} steps", before, now, to_step - from_step);
 }
 
 void Rules::State::judge_level(const std::string& name, const Fields& scale) {

@@ -63,6 +63,11 @@ TEST(Rules, above_warn_threshold) {
 TEST(Rules, near_cap) {
   EXPECT_EQ(count(watch(1, [](int) { return scale(4.05); }), "near_cap"), 1);
   EXPECT_EQ(count(watch(9, [](int) { return scale(3.99); }), "near_cap"), 0);
+  const auto sentence_after = [](double first, double second) {
+    return watch(2, [&](int sample) { return scale(sample == 0 ? first : second); }).at(0).sentence;
+  };
+  EXPECT_NE(sentence_after(3.99, 4.05).find("it rose from 3.99 to 4.05 in the last 10 steps"), std::string::npos);
+  EXPECT_NE(sentence_after(3.9996, 4.0004).find("it is not rising now"), std::string::npos) << "from 4 to 4";
   const Findings beyond = watch(3, [](int sample) { return scale(5.5 + sample); });
   ASSERT_EQ(count(beyond, "near_cap"), 1);
   EXPECT_NE(beyond[1].sentence.find("runs away"), std::string::npos) << beyond[1].sentence;
