@@ -32,9 +32,10 @@ std::vector<Tile> tiles_of(const study::StudyResults& results, const study::Stud
                                                         study::signed_points(d.high, 2), d.pairs)
                                           : "one seed"});
     const std::string& words = analysis.primary->judgement->words;
-    tiles.push_back(
-        {"Verdict", analysis.primary->judgement->short_words(),
-         words.find(':') == std::string::npos ? "trust against locality" : words.substr(words.find(':') + 2)});
+    const std::string compared = fmt::format("{} against {}", results.plan.arm(analysis.primary->arm).shown(),
+                                             results.plan.arm(analysis.primary->against).shown());
+    tiles.push_back({"Verdict", analysis.primary->judgement->short_words(),
+                     words.find(':') == std::string::npos ? compared : words.substr(words.find(':') + 2)});
   }
   const auto holding = std::count_if(analysis.gates.begin(), analysis.gates.end(),
                                      [](const study::Gate& gate) { return gate.state == study::GateState::kHolds; });

@@ -60,7 +60,9 @@ TEST_F(StudyPage, shows_gates_arms_differences_controls_and_all_seeds) {
   EXPECT_EQ(page["sections"][6]["blocks"].size(), 5U);
   EXPECT_EQ(page["sections"][6]["blocks"][0]["series"].size(), 3U) << "one curve a seed";
   bool verdict = false;
-  for (const json& tile : page["tiles"]) verdict = verdict || (tile["label"] == "Verdict" && tile["value"] == "better");
+  for (const json& tile : page["tiles"])
+    verdict = verdict || (tile["label"] == "Verdict" && tile["value"] == "better" &&
+                          tile["detail"] == "trust & cues against constant");
   EXPECT_TRUE(verdict) << page["tiles"];
   EXPECT_THROW(study_page(folder_ / "records/none"), std::invalid_argument);
 }

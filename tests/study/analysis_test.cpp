@@ -230,6 +230,7 @@ TEST(Findings, say_what_the_records_hold) {
   const StudyPlan plan = example_plan();
   const auto all = [&](const std::vector<RunRecord>& records) { return findings_in_markdown({plan, records}); };
   const std::string text = all(records_with_controls(0));
+  // 5.95 points, between two roundings: the figure itself is tested above.
   const std::string difference = signed_points(analyze(plan, example_records()).primary->difference.mean);
   for (const std::string& words : std::vector<std::string>{
            "'trust' against 'constant' in the outcome (mean mAP over frozen:5, stale:5): better; the difference is " +
