@@ -44,10 +44,12 @@ struct SegmentBias {
   const bool* available = nullptr;  // [B, S]; the keys of an absent segment cost nothing
 };
 
-/// [1|B, 1|H, Q, K], broadcast by stride 0. Of a float mask -inf blocks; of a bool mask true blocks.
+/// [1|B, 1|H, Q, K], broadcast by stride 0. Of a float mask -inf blocks; of a bool mask true blocks. Whether batches or
+/// heads share a mask, and so its gradient, is told by its sizes: an expanded view has stride 0 and the full size.
 struct FloatMask {
   const float* data = nullptr;
   Strides strides{};
+  std::int64_t batches = 1, heads = 1;  // 1 or the problem's
 };
 struct BoolMask {
   const bool* data = nullptr;
@@ -127,7 +129,7 @@ struct Gradients {
   GradientRows q, k, v;
   float* window_value = nullptr;   // [windows.heads, nnz], summed over the heads where windows.heads is 1
   float* segment_value = nullptr;  // [B, segments.heads, Q, S], likewise
-  GradientRows mask;               // the mask's own shape: summed over batch or heads where the mask's stride is 0
+  GradientRows mask;               // the mask's own shape: summed over batches or heads where the mask has one
 };
 
 /// Null, or one sentence that says why the kernels cannot take this problem (a width out of range, a type).

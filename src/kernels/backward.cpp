@@ -40,7 +40,7 @@ void clear_gradients(const AttentionProblem& p, const KeyPlans& plans, const Gra
       float* plane = to.data + batch * to.strides.batch + head * to.strides.head;
       for (std::int64_t i = row; i < row + rows; ++i) std::fill_n(plane + i * to.strides.row + column, width, 0.0f);
     };
-    const bool first = (batch == 0 || p.mask.strides.batch != 0) && (head == 0 || p.mask.strides.head != 0);
+    const bool first = (batch == 0 || p.mask.batches > 1) && (head == 0 || p.mask.heads > 1);
     for_missing_keys(plan, p.keys, [&](std::int64_t key, std::int64_t count) {
       if (wanted.k.data != nullptr) clear(wanted.k, key, count, 0, p.key_width);
       if (wanted.v.data != nullptr) clear(wanted.v, key, count, 0, p.value_width);
@@ -144,8 +144,8 @@ void backward(const AttentionProblem& problem, const BackwardInput& input, const
   job.plans = plans.data();
   job.plan_step = plans.step();
   job.ranges = range_count(problem, plans);
-  const bool mask_of_batch = gradients.mask.data != nullptr && problem.mask.strides.batch == 0 && problem.batches > 1;
-  const bool mask_of_heads = gradients.mask.data != nullptr && problem.mask.strides.head == 0;
+  const bool mask_of_batch = gradients.mask.data != nullptr && problem.mask.batches == 1 && problem.batches > 1;
+  const bool mask_of_heads = gradients.mask.data != nullptr && problem.mask.heads == 1;
   const bool shared = mask_of_heads || (gradients.window_value != nullptr && problem.windows.heads == 1) ||
                       (gradients.segment_value != nullptr && problem.segments.heads == 1);
   job.interleave_heads = mask_of_heads;

@@ -10,6 +10,8 @@
 namespace camber::kernels {
 namespace {
 
+inline constexpr float kZeros[kLargestWidth] = {};
+
 inline void prepare_rows(const BackwardJob& job, std::int64_t in_wave) {
   const AttentionProblem& p = job.problem;
   const BackwardSizes sizes = sizes_of(p);
@@ -20,10 +22,13 @@ inline void prepare_rows(const BackwardJob& job, std::int64_t in_wave) {
   for (int first = 0; first < job.wave.queries; first += kBackwardRows) {
     const std::int64_t left = job.wave.queries - first;
     const int rows = static_cast<int>(left < kBackwardRows ? left : kBackwardRows);
-    const float *q_rows[kBackwardRows], *go_rows[kBackwardRows];
+    const float *q_rows[kBackwardRows], *go_rows[kBackwardRows], *go_panel_rows[kBackwardRows];
+    const float* logsumexp = job.input.logsumexp + (batch * p.heads + head) * p.queries + job.wave.query + first;
     for (int i = 0; i < rows; ++i) {
       q_rows[i] = row_of<float>(p.q, batch, head, job.wave.query + first + i);
       go_rows[i] = row_of<float>(job.input.grad_output, batch, head, job.wave.query + first + i);
+      // What flows into a row without keys has no weight, NaN included.
+      go_panel_rows[i] = logsumexp[i] == kNegativeInfinity ? kZeros : go_rows[i];
     }
     for (int i = 0; i < rows; i += kTileRows) {
       const int count = rows - i < kTileRows ? rows - i : kTileRows;
@@ -33,7 +38,8 @@ inline void prepare_rows(const BackwardJob& job, std::int64_t in_wave) {
                 job.output_tiles + (base + first + i) * sizes.value_width);
     }
     pack_row_panels(q_rows, rows, sizes.key_width, job.query_panels + (base + first) * sizes.key_stride);
-    pack_row_panels(go_rows, rows, sizes.value_width, job.output_panels + (base + first) * sizes.value_stride);
+    clear_non_finite(job.query_panels + (base + first) * sizes.key_stride, rows * sizes.key_stride);
+    pack_row_panels(go_panel_rows, rows, sizes.value_width, job.output_panels + (base + first) * sizes.value_stride);
     for (int i = 0; i < kBackwardRows; ++i) {
       // Rows that do not exist, or see no key, have weight 2^-inf = 0.
       logsumexp2[first + i] = __builtin_inff();
@@ -46,8 +52,7 @@ inline void prepare_rows(const BackwardJob& job, std::int64_t in_wave) {
         sum =
             fma(load_first(go_rows[i] + d, sizes.value_width - d), load_first(output + d, sizes.value_width - d), sum);
       delta[first + i] = sum_of(sum) - (job.input.grad_logsumexp == nullptr ? 0.0f : job.input.grad_logsumexp[at]);
-      const float logsumexp = job.input.logsumexp[at];
-      if (logsumexp != kNegativeInfinity) logsumexp2[first + i] = logsumexp * kLog2E;
+      if (logsumexp[i] != kNegativeInfinity) logsumexp2[first + i] = logsumexp[i] * kLog2E;
     }
   }
 }
@@ -72,8 +77,15 @@ inline void pack_head_block(BackwardTask& task, const KeyBlock& block, std::int6
   pack_transposed(s.key_rows, block.length, sizes.key_width, to.keys);
   const Vec unit = broadcast(p.softmax_scale * kLog2E);
   for (int i = 0; i < width * sizes.key_width; i += kLanes) store(to.keys + i, mul(load(to.keys + i), unit));
-  if (task.slopes_wanted) pack_transposed(s.value_rows, block.length, sizes.value_width, to.values);
-  if (task.wanted.q.data != nullptr) pack_row_panels(s.key_rows, block.length, sizes.key_width, to.key_panels);
+  // A row that gives such a key a weight is NaN by its logsumexp or its delta.
+  if (task.slopes_wanted) {
+    pack_transposed(s.value_rows, block.length, sizes.value_width, to.values);
+    clear_non_finite(to.values, width * sizes.value_width);
+  }
+  if (task.wanted.q.data != nullptr) {
+    pack_row_panels(s.key_rows, block.length, sizes.key_width, to.key_panels);
+    clear_non_finite(to.key_panels, block.length * sizes.key_stride);
+  }
   zero_floats(to.grad_keys, kBackwardKeys * sizes.key_stride);
   zero_floats(to.grad_values, kBackwardKeys * sizes.value_stride);
 }

@@ -43,11 +43,11 @@ inline void add_segment_gradient(BackwardTask& task, const BackwardTile& tile, c
 
 // The first head (and batch) that a shared mask serves writes, the others add.
 inline void write_mask_gradient(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
-  const Strides& shape = task.problem.mask.strides;
+  const FloatMask& mask = task.problem.mask;
   const GradientRows& gradient = task.wanted.mask;
-  const bool adds = (shape.head == 0 && tile.head > 0) || (shape.batch == 0 && task.batch > 0);
-  float* plane = gradient.data + (shape.batch == 0 ? 0 : task.batch * gradient.strides.batch) +
-                 (shape.head == 0 ? 0 : tile.head * gradient.strides.head);
+  const bool adds = (mask.heads == 1 && tile.head > 0) || (mask.batches == 1 && task.batch > 0);
+  float* plane = gradient.data + (mask.batches == 1 ? 0 : task.batch * gradient.strides.batch) +
+                 (mask.heads == 1 ? 0 : tile.head * gradient.strides.head);
   for (int i = 0; i < tile.rows; ++i)
     for (int r = 0; r < block.run_count; ++r) {
       const KeyRun& run = task.plan.runs[block.first_run + r];

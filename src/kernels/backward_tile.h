@@ -32,7 +32,8 @@ inline bool moderate(const BackwardTask& task, const BackwardTile& tile, int row
   const std::int64_t tile_of_plan = plan_tile(plan, task.batch, query_of(task, tile.first_row + row));
   if (largest_window(plan, task.problem.windows, tile.head, tile_of_plan) <= kLargestFactor) return true;
   Vec largest = zero();
-  for (const WindowStretch& stretch : windows) largest = max(largest, absolute(stretch_values(stretch, values, false)));
+  for (const WindowStretch& stretch : windows)
+    largest = max_number(largest, absolute(stretch_values(stretch, values, false)));
   return max_of(largest) <= kLargestFactor;
 }
 
@@ -137,6 +138,14 @@ inline void general_slopes(BackwardTask& task, const BackwardTile& tile, const K
   }
 }
 
+// Rows that see no key of the block, because they see none at all or their segment is removed: NaN in a query or in a
+// key would come through their scores.
+inline void clear_rows_without_keys(const float* floor, int rows, int width, float* values) {
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; floor[i] == -kNegativeInfinity && j < width; j += kLanes)
+      store(values + i * kBackwardKeys + j, zero());
+}
+
 inline bool direct_slopes(const BackwardTask& task, const KeyBlock& block) {
   return task.problem.blocked.data == nullptr && block.span_count <= 1 && block.length % kPanel == 0 &&
          task.problem.dropout.probability == 0;
@@ -168,17 +177,18 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
                                                                 floor, weights, panels);
     for (const WindowStretch& stretch : windows) {
       float* to = weights + stretch.place;
-      store(to, mul(load(to), exp2(stretch_values(stretch, values, false))));
+      store(to, scaled_weight(load(to), stretch_values(stretch, values, false)));
     }
-    if (task.slopes_wanted)
-      (masked ? slope_panels<true, M> : slope_panels<false, M>)(output, tile.head_block.values, task.sizes.value_width,
-                                                                delta, weights, slopes, panels);
-    return;
+    clear_rows_without_keys(floor, rows, panels * kPanel, weights);
+    if (!task.slopes_wanted) return;
+    (masked ? slope_panels<true, M> : slope_panels<false, M>)(output, tile.head_block.values, task.sizes.value_width,
+                                                              delta, weights, slopes, panels);
+    return clear_rows_without_keys(floor, rows, panels * kPanel, slopes);
   }
   product_panels<M>(query, tile.head_block.keys, task.sizes.key_width, weights, panels);
   for (const WindowStretch& stretch : windows) {
     float* to = weights + stretch.place;
-    store(to, add_masked(load(to), stretch_values(stretch, values, false)));
+    store(to, add_bias(load(to), stretch_values(stretch, values, false)));
   }
   for (int i = 0; i < M; ++i) {
     if (i < rows)
@@ -186,6 +196,7 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
     else
       for (int j = 0; j < panels * kPanel; ++j) weights[i * kBackwardKeys + j] = 0;
   }
+  clear_rows_without_keys(floor, rows, panels * kPanel, weights);
   if (task.slopes_wanted) product_panels<M>(output, tile.head_block.values, task.sizes.value_width, slopes, panels);
   for (int i = 0; i < M; ++i)
     general_slopes(task, tile, block, row + i, delta[i], weights + i * kBackwardKeys, slopes + i * kBackwardKeys);

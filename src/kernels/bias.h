@@ -47,17 +47,29 @@ inline Vec stretch_values(const WindowStretch& stretch, const float* values, boo
 // them loses below 2^-126 is lost from a sum of at least 1/2.
 inline constexpr float kLargestFactor = 64.0f;
 
-// Adds the float mask times log2(e); -inf wins even over a NaN score, so that a blocked key never leaks.
+// Score plus bias. -inf on either side wins over any other value, NaN included: what a removed key holds never leaks.
+inline __attribute__((always_inline)) Vec add_bias(Vec score, Vec bias) {
+  const Vec removed = broadcast(kNegativeInfinity);
+  const Vec sum = where_equal(bias, kNegativeInfinity, removed, add(score, bias));
+  return where_equal(score, kNegativeInfinity, removed, sum);
+}
+
+// 2^exponent times a weight. A key without weight stays without, and one at -inf loses it, even where the other is NaN.
+inline __attribute__((always_inline)) Vec scaled_weight(Vec weight, Vec exponent) {
+  const Vec product = where_equal(exponent, kNegativeInfinity, zero(), mul(weight, exp2(exponent)));
+  return where_equal(weight, 0.0f, weight, product);
+}
+
+// Adds the float mask times log2(e).
 inline void add_mask(const float* mask, const KeyPlan& plan, const KeyBlock& block, float* scores) {
-  const Vec unit = broadcast(kLog2E), blocked = broadcast(kNegativeInfinity);
+  const Vec unit = broadcast(kLog2E);
   for (int r = 0; r < block.run_count; ++r) {
     const KeyRun& run = plan.runs[block.first_run + r];
     float* to = scores + run.position;
     for (int i = 0; i < run.count; i += kLanes) {
       const int left = run.count - i;
       const Vec value = left >= kLanes ? load(mask + run.key + i) : load_first(mask + run.key + i, left);
-      const Vec score = load(to + i);
-      store_first(to + i, where_equal(value, kNegativeInfinity, blocked, fma(value, unit, score)), left);
+      store_first(to + i, add_bias(load(to + i), mul(value, unit)), left);
     }
   }
 }
@@ -71,7 +83,7 @@ inline void lay_mask(const float* mask, const KeyPlan& plan, const KeyBlock& blo
     for (int i = 0; i < run.count; i += kLanes) {
       const int left = run.count - i;
       const Vec value = mul(left >= kLanes ? load(mask + run.key + i) : load_first(mask + run.key + i, left), unit);
-      highest = max(highest, value);
+      highest = max_number(highest, value);
       store(to + run.position + i, value);
     }
   }
@@ -125,7 +137,7 @@ inline void add_segments(const float* values, bool without_bias, const KeyPlan& 
     const SegmentSpan& span = plan.spans[block.first_span + s];
     const Vec value = broadcast(in_log2(values[span.segment], without_bias));
     float* to = scores + span.position;
-    for (int i = 0; i < span.count; i += kLanes) store_first(to + i, add(load(to + i), value), span.count - i);
+    for (int i = 0; i < span.count; i += kLanes) store_first(to + i, add_bias(load(to + i), value), span.count - i);
   }
 }
 

@@ -5,37 +5,46 @@
 namespace camber::kernels {
 namespace {
 
-// A finite bias beyond this (in natural units) could push every weight without bias below the smallest float.
-inline constexpr float kStrongBias = 40.0f;
+// How far apart (in natural units) the finite biases of a row's keys may lie. The weights without bias are had from
+// those with it, the smallest of which is 2^-126: e^-60 = 2^-86.6 leaves 39 bits below the largest one.
+inline constexpr float kStrongBias = 60.0f;
 
 inline float absolute_of(float x) {
   return x < 0 ? -x : x;
 }
 
-// Whether the plain attention p0 needs a pass of its own, because it cannot be had from the biased weights.
+// The smallest and the largest finite value that was met, 0 among them; NaN is ignored.
+struct BiasRange {
+  float low = 0, high = 0;
+
+  void meet(float value) {
+    if (value == kNegativeInfinity) return;
+    low = value < low ? value : low;
+    high = value > high ? value : high;
+  }
+  float width() const { return high - low; }
+};
+
+// Whether a row's plain attention p0 needs a pass of its own, because it cannot be had from the biased weights. Windows
+// and segments may lie at opposite ends, so that their ranges add up.
 template <class Numbers>
-inline bool strong_bias(const ForwardTask<Numbers>& task) {
-  float strongest = 0;
-  const auto look = [&](float value) {
-    const float size = absolute_of(value);
-    if (value != kNegativeInfinity && size > strongest) strongest = size;
-  };
+inline bool strong_bias(const ForwardTask<Numbers>& task, int row) {
+  BiasRange windows, segments;
   if (task.window_value != nullptr) {
     const std::int64_t* offsets = task.entry_offsets();
-    Vec size = zero();
-    for (std::int64_t e = offsets[0]; e < offsets[task.rows]; e += kLanes) {
-      const std::int64_t left = offsets[task.rows] - e;
+    Vec low = zero(), high = zero();
+    for (std::int64_t e = offsets[row]; e < offsets[row + 1]; e += kLanes) {
+      const std::int64_t left = offsets[row + 1] - e;
       const Vec value = load_first(task.window_value + e, left < kLanes ? static_cast<int>(left) : kLanes);
-      size = max(size, absolute(where_equal(value, kNegativeInfinity, zero(), value)));
+      const Vec finite = where_equal(value, kNegativeInfinity, zero(), value);
+      low = max_number(low, sub(zero(), finite));
+      high = max_number(high, finite);
     }
-    look(max_of(size));
+    windows = {-max_of(low), max_of(high)};
   }
-  for (int row = 0; row < task.rows; ++row) {
-    const float* values = task.segments_of(row);
-    if (values == nullptr) break;
-    for (std::int64_t k = 0; k < task.problem.segments.count; ++k) look(values[k]);
-  }
-  return strongest > kStrongBias;
+  if (const float* values = task.segments_of(row))
+    for (std::int64_t k = 0; k < task.problem.segments.count; ++k) segments.meet(values[k]);
+  return windows.width() + segments.width() > kStrongBias;
 }
 
 // Calls visit(entry, count, segment) for a row's window entries, up to kLanes of one segment at a time.

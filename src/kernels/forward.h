@@ -72,6 +72,49 @@ inline void find_rows(const ForwardTask<Numbers>& task, const KeyBlock& block, c
   for (int i = block.length; i < round_up(block.length, kPanel); ++i) keys[i] = values[i] = task.scratch.zeros;
 }
 
+// Whether all packed values are finite: their products with 0 are.
+template <class Numbers>
+inline bool finite_values(const ForwardTask<Numbers>& task, int count) {
+  const typename Numbers::Word nothing = 0;
+  const auto zeros = Numbers::spread(&nothing);
+  Vec sum = zero();
+  const int words = (count + Numbers::kPerWord - 1) / Numbers::kPerWord * task.value_stride;
+  for (int i = 0; i < words; i += kLanes) Numbers::accumulate(sum, Numbers::read(task.scratch.values + i), zeros);
+  return sum_of(sum) == 0;
+}
+
+// Packs zeros for the values that are not finite, so that a key without weight does not leak its own (0 * NaN is NaN);
+// add_odd_values adds them where they have a weight.
+template <class T, class Numbers>
+inline void set_odd_values_aside(ForwardTask<Numbers>& task, const KeyBlock& block, const void** values) {
+  ForwardScratch<Numbers>& s = task.scratch;
+  const int width = static_cast<int>(task.problem.value_width);
+  find_rows<T>(task, block, s.odd_rows, values);  // packing may have moved the rows
+  for (int i = 0; i < block.length; ++i) {
+    float sum = 0;
+    for (int d = 0; d < width; ++d) sum += 0 * to_float(static_cast<const T*>(values[i])[d]);
+    if (sum == 0) continue;
+    s.odd_positions[task.odd_count] = i;
+    s.odd_rows[task.odd_count++] = values[i];
+    values[i] = s.zeros;
+  }
+  Numbers::template pack_values<T>(values, block.length, width, s.staged, s.values);
+}
+
+// Adds weight * value of the values set aside, for the rows of a tile that give them a weight.
+template <class T, class Numbers, int M>
+inline void add_odd_values(ForwardTask<Numbers>& task, int row) {
+  ForwardScratch<Numbers>& s = task.scratch;
+  const float* weights = task.problem.dropout.probability > 0 ? s.dropped : s.strip;
+  for (int i = 0; i < M; ++i)
+    for (int k = 0; k < task.odd_count; ++k) {
+      const float weight = weights[i * kForwardKeys + s.odd_positions[k]];
+      const auto* value = static_cast<const T*>(s.odd_rows[k]);
+      float* to = s.outputs + (row + i) * task.value_stride;
+      for (std::int64_t d = 0; d < task.problem.value_width && weight != 0; ++d) to[d] += weight * to_float(value[d]);
+    }
+}
+
 // Packs the block and finds its largest |k|.
 template <class T, class Numbers>
 inline void pack_block(ForwardTask<Numbers>& task, const KeyBlock& block, const void** keys, const void** values) {
@@ -80,6 +123,8 @@ inline void pack_block(ForwardTask<Numbers>& task, const KeyBlock& block, const 
             value_width = static_cast<int>(task.problem.value_width);
   Numbers::template pack_keys<T>(keys, block.length, key_width, s.staged, s.keys);
   Numbers::template pack_values<T>(values, block.length, value_width, s.staged, s.values);
+  task.odd_count = 0;
+  if (!finite_values(task, block.length)) set_odd_values_aside<T>(task, block, values);
   Vec largest = zero();
   const auto* panel = s.keys;
   for (int first = 0; first < block.length; first += kPanel, panel += task.words * kPanel)
@@ -89,7 +134,7 @@ inline void pack_block(ForwardTask<Numbers>& task, const KeyBlock& block, const 
         const auto k = Numbers::read(panel + d * kPanel + n * kLanes);
         Numbers::accumulate(squares, k, k);
       }
-      largest = max(largest, squares);
+      largest = max_number(largest, squares);
     }
   task.key_norm = __builtin_sqrtf(max_of(largest)) * 1.0001f;
 }
@@ -131,7 +176,7 @@ inline const typename Numbers::Word* weights_for_values(ForwardTask<Numbers>& ta
 }
 
 // One tile of queries against the packed block.
-template <class Numbers, bool kStatistics, int M>
+template <class T, class Numbers, bool kStatistics, int M>
 inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int row) {
   ForwardScratch<Numbers>& s = task.scratch;
   const int width = round_up(block.length, kPanel);
@@ -143,6 +188,7 @@ inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int 
       direct_weights<Numbers, true, kStatistics, M>(task, block, row, bias);
     else
       direct_weights<Numbers, false, kStatistics, M>(task, block, row, bias);
+    clear_removed_rows<Numbers, kStatistics, M>(task, block, bias);
     scale_by_bias<Numbers, kStatistics, M>(task, block, row, bias);
     if constexpr (kStatistics) count_keys(task, block, row, M, bias);
   } else {
@@ -158,6 +204,7 @@ inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int 
     const int steps = (block.length + Numbers::kPerWord - 1) / Numbers::kPerWord;
     add_product<Numbers, kForwardKeys / Numbers::kPerWord, 1, M>(
         weights, s.values, steps, s.outputs + row * task.value_stride, task.value_stride);
+    if (task.odd_count > 0) add_odd_values<T, Numbers, M>(task, row);
   }
   if constexpr (kStatistics) {
     take_windows(task, bias.windows);
@@ -189,7 +236,7 @@ inline void all_blocks(ForwardTask<Numbers>& task) {
     for (int tile = 0; tile < tiles; ++tile) {
       prefetch_rows<T>(task, next_keys, next_values, tile * next_length / tiles, (tile + 1) * next_length / tiles);
       const int row = tile * kTileRows;
-      with_tile_rows(task.rows - row, [&]<int M>() { forward_tile<Numbers, kStatistics, M>(task, block, row); });
+      with_tile_rows(task.rows - row, [&]<int M>() { forward_tile<T, Numbers, kStatistics, M>(task, block, row); });
     }
   }
   if constexpr (kStatistics) change_segment(task, static_cast<const KeyBlock*>(nullptr));
@@ -225,16 +272,19 @@ inline void run_forward(ForwardTask<Numbers>& task) {
   if (!task.job.statistics) {
     all_blocks<T, Numbers, false>(task);
   } else {
-    const bool separate = strong_bias(task);
+    // By row, so that a row's statistics do not depend on the rows that share its task.
+    bool separate = false;
+    for (int row = 0; row < task.rows; ++row) separate = strong_bias(task, row) || separate;
     if (separate) {
       task.without_bias = true;
       all_blocks<T, Numbers, true>(task);
-      for (int row = 0; row < task.rows; ++row) keep_plain(task, row);
+      for (int row = 0; row < task.rows; ++row)
+        if (strong_bias(task, row)) keep_plain(task, row);
       task.without_bias = false;
     }
     all_blocks<T, Numbers, true>(task);
-    if (!separate)
-      for (int row = 0; row < task.rows; ++row) derive_plain(task, row);
+    for (int row = 0; row < task.rows; ++row)
+      if (!separate || !strong_bias(task, row)) derive_plain(task, row);
   }
   write_rows_out<T>(task);
 }
@@ -259,6 +309,7 @@ inline void forward_task_of(const ForwardJob& job, std::int64_t index, std::byte
                             .value_stride = round_up(static_cast<int>(p.value_width), kLanes),
                             .tile_scale = p.softmax_scale * kLog2E,
                             .key_norm = 0,
+                            .odd_count = 0,
                             .masks = masks_of(p, batch, head),
                             .window_value = p.windows.row_offsets == nullptr ? nullptr : window_values(p.windows, head),
                             .without_bias = false,

@@ -36,7 +36,7 @@ inline void find_shifts(const ForwardTask<Numbers>& task, const KeyBlock& block,
       const float value = value_of(k);
       several = several || value != first;
       removed = removed || value == kNegativeInfinity;
-      largest = value > largest ? value : largest;
+      largest = value > largest || largest != largest ? value : largest;  // NaN only where every value is
     }
     bias.shift[i] = largest;
     bias.one_value = bias.one_value && !several;
@@ -52,7 +52,7 @@ inline float highest_window(const ForwardTask<Numbers>& task, std::int64_t tile,
   if (largest <= kHeadroom / 4) return largest;
   Vec highest = zero();
   for (const WindowStretch& stretch : windows)
-    highest = max(highest, stretch_values(stretch, task.window_value, false));
+    highest = max_number(highest, stretch_values(stretch, task.window_value, false));
   return max_of(highest);
 }
 
@@ -99,11 +99,16 @@ inline bool direct(const ForwardTask<Numbers>& task, const KeyBlock& block, int 
   for (int i = 0; i < M; ++i) {
     const float reference = task.scratch.reference[row + i], norm = task.scratch.norms[row + i];
     const float bound = norm * task.key_norm + bias.highest + bias.shift[i];
-    const bool fits = bound <= reference + kHeadroom && reference < kLargestReference && reference > -kLargestReference;
-    // A NaN query has NaN weights on either way; its neighbours shall not change by a bit.
-    every = every && (fits || norm != norm);
-    bias.floor[i] = kSmallestExponent + reference;
-    bias.rounding[i] = kRoundingShift - reference;
+    const float shift = bias.shift[i];
+    bias.whole[i] = shift < kLargestReference && shift > -kLargestReference ? __builtin_rintf(shift) : 0.0f;
+    bias.start[i] = shift - bias.whole[i];
+    const float base = reference - bias.whole[i];
+    const bool usable = base < kLargestReference && base > -kLargestReference;
+    // A NaN query or segment value has NaN weights on either way; its neighbours shall not change by a bit.
+    every = every && ((usable && bound <= reference + kHeadroom) || norm != norm || shift != shift);
+    const float exponent = usable ? base : 0.0f;  // a row of NaN may have none yet: removed keys still weigh 0
+    bias.floor[i] = kSmallestExponent + exponent;
+    bias.rounding[i] = kRoundingShift - exponent;
   }
   return every;
 }
@@ -113,19 +118,26 @@ inline __attribute__((always_inline)) Vec add_masked(Vec score, Vec mask) {
   return where_equal(mask, kNegativeInfinity, mask, add(score, mask));
 }
 
-// Row i of a tile of sums starts at the segment's value, where that needs no scaling.
+// Row i of a tile of sums starts at a small value, where that needs no scaling.
 template <class Numbers, int M>
-inline __attribute__((always_inline)) void start_scores(Sums<M, 2>& sums, const float* shift) {
+inline __attribute__((always_inline)) void start_scores(Sums<M, 2>& sums, const float* start) {
   if constexpr (Numbers::kPerWord > 1)
     clear(sums);
   else
-    start_at(sums, shift);
+    start_at(sums, start);
 }
 
 template <class Numbers>
-inline __attribute__((always_inline)) Vec finished_score(Vec sum, float scale, float shift) {
-  if constexpr (Numbers::kPerWord > 1) return fma(sum, broadcast(scale), broadcast(shift));
+inline __attribute__((always_inline)) Vec finished_score(Vec sum, float scale, float start) {
+  if constexpr (Numbers::kPerWord > 1) return fma(sum, broadcast(scale), broadcast(start));
   return sum;
+}
+
+// The same where the value is added at the end.
+template <class Numbers>
+inline Vec shifted_score(Vec sum, float scale, float shift) {
+  if constexpr (Numbers::kPerWord > 1) return fma(sum, broadcast(scale), broadcast(shift));
+  return add(sum, broadcast(shift));
 }
 
 // 3a. Direct: score sums to weights, in the strip. Row by row: more at a time would not fit the registers.
@@ -139,10 +151,11 @@ inline __attribute__((always_inline)) void store_weights(const Sums<M, 2>& sums,
               shifts[2] = {rounding, rounding};
 #pragma GCC unroll 2
     for (int n = 0; n < 2; ++n) {
-      Vec z = finished_score<Numbers>(sums.at[i][n], scale, bias.shift[i]);
+      Vec z = finished_score<Numbers>(sums.at[i][n], scale, bias.start[i]);
       if constexpr (kMasked) z = add_masked(z, load(strip + i * kForwardKeys + n * kLanes));
       weight[n] = max(floor, z);
-      if constexpr (kStatistics) store(scores + i * kForwardKeys + n * kLanes, weight[n]);
+      if constexpr (kStatistics)
+        store(scores + i * kForwardKeys + n * kLanes, add(weight[n], broadcast(bias.whole[i])));
     }
     to_weights(weight, shifts);
 #pragma GCC unroll 2
@@ -160,7 +173,7 @@ __attribute__((noinline)) void direct_weights(const ForwardTask<Numbers>& task, 
   const int panels = block.length / kPanel;
   for (int panel = 0; panel < panels; ++panel, keys += task.words * kPanel, strip += kPanel, scores += kPanel) {
     Sums<M, 2> sums;
-    start_scores<Numbers>(sums, bias.shift);
+    start_scores<Numbers>(sums, bias.start);
     multiply<Numbers, 1, kTileRows>(sums, query, keys, task.words);
     store_weights<Numbers, kMasked, kStatistics>(sums, task.tile_scale, bias, strip, scores);
   }
@@ -172,11 +185,25 @@ template <class Numbers, bool kStatistics>
 inline __attribute__((always_inline)) void scale_weights(const ForwardTask<Numbers>& task, const BlockBias& bias,
                                                          int place, Vec exponent, int count) {
   float* weights = task.scratch.strip + place;
-  store_first(weights, mul(load(weights), exp2(exponent)), count);
+  const Vec weight = load(weights);
+  store_first(weights, scaled_weight(weight, exponent), count);
   if constexpr (kStatistics) {
     float* scores = task.scratch.scores + place;
-    const Vec removed = broadcast(bias.floor[place / kForwardKeys]);
-    store_first(scores, where_equal(exponent, kNegativeInfinity, removed, add(load(scores), exponent)), count);
+    const Vec removed = broadcast(bias.floor[place / kForwardKeys]), score = load(scores);
+    const Vec sum = where_equal(exponent, kNegativeInfinity, removed, add(score, exponent));
+    store_first(scores, where_equal(weight, 0.0f, score, sum), count);
+  }
+}
+
+// Rows whose segment is removed: a NaN key gave NaN scores even so.
+template <class Numbers, bool kStatistics, int M>
+inline void clear_removed_rows(const ForwardTask<Numbers>& task, const KeyBlock& block, const BlockBias& bias) {
+  for (int i = 0; i < M; ++i) {
+    if (bias.shift[i] != kNegativeInfinity) continue;
+    for (int j = i * kForwardKeys; j < i * kForwardKeys + block.length; j += kLanes) {
+      store(task.scratch.strip + j, zero());
+      if constexpr (kStatistics) store(task.scratch.scores + j, broadcast(bias.floor[i]));
+    }
   }
 }
 
@@ -208,18 +235,18 @@ inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, in
   for (int i = 0; i < M && !bias.one_value; ++i) bias.shift[i] = 0;
   for (int panel = 0; panel < panels; ++panel, keys += task.words * kPanel) {
     Sums<M, 2> sums;
-    start_scores<Numbers>(sums, bias.shift);
+    clear(sums);
     multiply<Numbers, 1, kTileRows>(sums, query, keys, task.words);
     for (int i = 0; i < M; ++i)
       for (int n = 0; n < 2; ++n) {
         float* to = task.scratch.strip + i * kForwardKeys + panel * kPanel + n * kLanes;
-        const Vec z = finished_score<Numbers>(sums.at[i][n], task.tile_scale, bias.shift[i]);
+        const Vec z = shifted_score<Numbers>(sums.at[i][n], task.tile_scale, bias.shift[i]);
         store(to, bias.masked ? add_masked(z, load(to)) : z);
       }
   }
   for (const WindowStretch& stretch : bias.windows) {
     float* to = task.scratch.strip + stretch.place;
-    store(to, add_masked(load(to), stretch_values(stretch, task.window_value, task.without_bias)));
+    store(to, add_bias(load(to), stretch_values(stretch, task.window_value, task.without_bias)));
   }
   for (int i = 0; i < M && row + i < task.rows; ++i) {
     float* scores = task.scratch.strip + i * kForwardKeys;
@@ -230,18 +257,20 @@ inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, in
     if (task.masks.blocked != nullptr)
       apply_blocked(task.masks.blocked + query_row * task.masks.blocked_row, task.plan, block, scores);
   }
-  for (int i = 0; i < M; ++i)
-    for (int j = block.length; j < panels * kPanel; ++j) task.scratch.strip[i * kForwardKeys + j] = kNegativeInfinity;
+  for (int i = 0; i < M; ++i) {
+    const int kept = bias.shift[i] == kNegativeInfinity ? 0 : block.length;
+    for (int j = kept; j < panels * kPanel; ++j) task.scratch.strip[i * kForwardKeys + j] = kNegativeInfinity;
+  }
 }
 
 // 4. General: the row's reference rises to its largest score, what was summed so far shrinks by a power of two.
 template <class Numbers, bool kStatistics>
 inline void general_weights_row(ForwardTask<Numbers>& task, int width, int tile_row, int row) {
   float* scores = task.scratch.strip + tile_row * kForwardKeys;
-  Vec a = load(scores), b = load(scores + kLanes);
-  for (int j = kPanel; j < width; j += kPanel) {
-    a = max(a, load(scores + j));
-    b = max(b, load(scores + j + kLanes));
+  Vec a = broadcast(kNegativeInfinity), b = a;
+  for (int j = 0; j < width; j += kPanel) {
+    a = max_number(a, load(scores + j));
+    b = max_number(b, load(scores + j + kLanes));
   }
   ForwardScratch<Numbers>& s = task.scratch;
   const float before = s.reference[row], highest = __builtin_ceilf(max_of(max(a, b)));

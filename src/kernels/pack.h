@@ -92,6 +92,14 @@ inline void pack_row_panels(const float* const* rows, int steps, int width, floa
   }
 }
 
+// NaN and infinities become 0: a key without weight must not leak what it holds into a product (0 * NaN is NaN).
+inline void clear_non_finite(float* at, int count) {
+  for (int i = 0; i < count; i += kLanes) {
+    const Vec x = load(at + i);
+    store(at + i, where_equal(sub(x, x), 0.0f, x, zero()));
+  }
+}
+
 // tile[d * kTileRows + i] = scale * row i, for i < rows; the other rows of the tile are 0.
 template <class T>
 inline void pack_tile(const T* first_row, std::int64_t row_stride, int rows, int width, float scale, float* tile) {

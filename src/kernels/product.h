@@ -31,11 +31,14 @@ inline __attribute__((always_inline)) void start_at(Sums<M, N>& sums, const floa
 }
 
 template <int M, int N>
-inline __attribute__((always_inline)) void read_rows(Sums<M, N>& sums, const float* c, int row_stride) {
+inline __attribute__((always_inline)) void add_rows(const Sums<M, N>& sums, float* c, int row_stride) {
 #pragma GCC unroll 16
   for (int i = 0; i < M; ++i)
 #pragma GCC unroll 2
-    for (int n = 0; n < N; ++n) sums.at[i][n] = load(c + i * row_stride + n * kLanes);
+    for (int n = 0; n < N; ++n) {
+      float* to = c + i * row_stride + n * kLanes;
+      store(to, add(load(to), sums.at[i][n]));
+    }
 }
 
 template <int M, int N>
@@ -73,23 +76,24 @@ inline __attribute__((always_inline)) void multiply(Sums<M, N>& sums, const type
   for (; k < steps; ++k, a += kStep, b += N * kLanes) multiply_step<Numbers, kRow>(sums, a, b);
 }
 
-// c[M][width] += a b over a whole width: full panels of kPanel columns, the last one maybe of kLanes. Not inlined: in a
-// large function the compiler would keep the sums in memory.
+// c[M][width] += a b over a whole width: full panels of kPanel columns, the last one maybe of kLanes. The product is
+// summed from zero and added to c at the end: a sum over many blocks has two levels, and its rounding error does not
+// grow with the number of steps alone. Not inlined: in a large function the compiler would keep the sums in memory.
 template <class Numbers, int kRow, int kStep, int M>
 __attribute__((noinline)) void add_product(const typename Numbers::Word* a, const typename Numbers::Word* panels,
                                            int steps, float* c, int padded_width) {
   int column = 0;
   for (; column + kPanel <= padded_width; column += kPanel, panels += steps * kPanel) {
     Sums<M, 2> sums;
-    read_rows(sums, c + column, padded_width);
+    clear(sums);
     multiply<Numbers, kRow, kStep>(sums, a, panels, steps);
-    write_rows(sums, c + column, padded_width);
+    add_rows(sums, c + column, padded_width);
   }
   if (column < padded_width) {
     Sums<M, 1> sums;
-    read_rows(sums, c + column, padded_width);
+    clear(sums);
     multiply<Numbers, kRow, kStep>(sums, a, panels, steps);
-    write_rows(sums, c + column, padded_width);
+    add_rows(sums, c + column, padded_width);
   }
 }
 

@@ -91,6 +91,23 @@ inline __attribute__((noinline)) void weighted_sum(const float* weights, const f
   store_first(to + column, mul(sum, broadcast(scale)), left);
 }
 
+// The weighted sum of scratch.rows, without those of weight 0 where one of them is not finite: 0 * NaN is NaN. The
+// lists in the scratch are used up.
+inline void sum_of_rows(const SparseScratch& s, float* weights, std::int64_t count, std::int64_t width, float scale,
+                        float* to) {
+  weighted_sum(weights, s.rows, count, width, scale, to);
+  float sum = 0;
+  for (std::int64_t d = 0; d < width; ++d) sum += 0 * to[d];
+  if (sum == 0) return;
+  std::int64_t kept = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (weights[i] == 0) continue;
+    weights[kept] = weights[i];
+    s.rows[kept++] = s.rows[i];
+  }
+  weighted_sum(weights, s.rows, kept, width, scale, to);
+}
+
 // One row of a task.
 struct SparseRow {
   const SparseJob& job;
@@ -129,7 +146,9 @@ inline void listed_scores(const SparseRow& row) {
     for (std::int64_t i = 0; i < row.count; i += kLanes) {
       const std::int64_t left = row.count - i;
       const Vec bias = load_first(value + i, left < kLanes ? static_cast<int>(left) : kLanes);
-      store(s.scores + i, fma(bias, broadcast(kLog2E), load(s.scores + i)));
+      const Vec removed = broadcast(-__builtin_inff()), sum = fma(bias, broadcast(kLog2E), load(s.scores + i));
+      // -inf wins even over a NaN score: a removed key never leaks.
+      store(s.scores + i, where_equal(bias, -__builtin_inff(), removed, sum));
     }
   }
   for (std::int64_t i = row.count; i % kLanes != 0; ++i) s.scores[i] = -__builtin_inff();
@@ -148,10 +167,10 @@ inline void forward_listed(const SparseRow& row) {
   if (row.count > 0) {
     listed_scores(row);
     Vec highest = broadcast(reference), sums = zero();
-    for (std::int64_t i = 0; i < row.count; i += kLanes) highest = max(highest, load(s.scores + i));
+    for (std::int64_t i = 0; i < row.count; i += kLanes) highest = max_number(highest, load(s.scores + i));
     reference = __builtin_ceilf(max_of(highest));
     // Every score is -inf or NaN: 2^-inf is 0, NaN comes through in the sum.
-    const Vec safe = broadcast(reference == -__builtin_inff() || reference != reference ? 0.0f : reference);
+    const Vec safe = broadcast(reference == -__builtin_inff() ? 0.0f : reference);
     for (std::int64_t i = 0; i < row.count; i += kLanes) {
       const Vec weight = exp2(sub(load(s.scores + i), safe));
       store(s.scores + i, weight);
@@ -165,7 +184,7 @@ inline void forward_listed(const SparseRow& row) {
     return;
   }
   find_listed(row, p.v);
-  weighted_sum(s.scores, s.rows, row.count, p.value_width, 1 / sum, output);
+  sum_of_rows(s, s.scores, row.count, p.value_width, 1 / sum, output);
   result.logsumexp[row.at()] = (reference + __builtin_log2f(sum)) * kLn2;
 }
 
@@ -205,13 +224,12 @@ inline void backward_listed(const SparseRow& row) {
     // A key without weight has slope 0 even where v is NaN.
     store(s.slopes + i, where_equal(weight, 0.0f, zero(), mul(weight, sub(load(s.slopes + i), delta))));
   }
-  if (gradient != nullptr) {
-    find_listed(row, p.k);
-    weighted_sum(s.slopes, s.rows, row.count, p.key_width, p.softmax_scale, gradient);
-  }
   const std::size_t bytes = static_cast<std::size_t>(row.count) * sizeof(float);
   if (job.weights != nullptr) __builtin_memcpy(job.weights + entry, s.scores, bytes);
   if (job.slopes != nullptr) __builtin_memcpy(job.slopes + entry, s.slopes, bytes);
+  if (gradient == nullptr) return;
+  find_listed(row, p.k);
+  sum_of_rows(s, s.slopes, row.count, p.key_width, p.softmax_scale, gradient);
 }
 
 template <class Visit>
@@ -257,11 +275,11 @@ inline void sparse_backward_keys(const SparseJob& job, std::int64_t batch, std::
     const std::int64_t count = job.by_key_offsets[batch * p.keys + key + 1] - first;
     if (job.wanted.k.data != nullptr) {
       gather(first, count, job.slopes, p.q);
-      weighted_sum(s.scores, s.rows, count, p.key_width, p.softmax_scale, sparse_row(job.wanted.k, batch, head, key));
+      sum_of_rows(s, s.scores, count, p.key_width, p.softmax_scale, sparse_row(job.wanted.k, batch, head, key));
     }
     if (job.wanted.v.data != nullptr) {
       gather(first, count, job.weights, job.input.grad_output);
-      weighted_sum(s.scores, s.rows, count, p.value_width, 1.0f, sparse_row(job.wanted.v, batch, head, key));
+      sum_of_rows(s, s.scores, count, p.value_width, 1.0f, sparse_row(job.wanted.v, batch, head, key));
     }
   }
 }

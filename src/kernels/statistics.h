@@ -14,7 +14,10 @@ struct BlockBias {
   bool masked;             // the strip holds the float mask, in all panels
   bool one_value;          // the block's segments have one value in every row, 0 without segments
   bool removed_segment;    // they have several, and one of them is -inf
-  float shift[kTileRows];  // the segments' largest value
+  float shift[kTileRows];  // the segments' largest value: whole + start
+  float whole[kTileRows];  // its integer part, which goes to the reference: a sum that started there would be rounded
+                           // at its size in every step
+  float start[kTileRows];
   float highest;           // at least every mask value plus every window value, at least 0
   float highest_window;    // at least every window value, at least 0
   float floor[kTileRows];  // what to_weights needs of the reference

@@ -59,6 +59,10 @@ inline Vec absolute(Vec a) {
 inline Vec max(Vec a, Vec b) {
   return _mm512_max_ps(a, b);
 }
+// For running maxima: a NaN in x is ignored, so that it can't make the maximum forget what it had seen.
+inline Vec max_number(Vec highest, Vec x) {
+  return _mm512_max_ps(x, highest);
+}
 inline Vec min(Vec a, Vec b) {
   return _mm512_min_ps(a, b);
 }

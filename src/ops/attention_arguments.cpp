@@ -252,6 +252,10 @@ std::array<at::Tensor, kGradients> empty_gradients(const AttentionArguments& a, 
   return gradients;
 }
 
+at::Tensor add_bias(const at::Tensor& score, const at::Tensor& bias) {
+  return (score + bias).masked_fill(score.eq(-kInfinity).logical_or(bias.eq(-kInfinity)), -kInfinity);
+}
+
 at::Tensor removed_keys(const AttentionArguments& a, std::int64_t b) {
   at::Tensor removed;
   const auto add = [&](const at::Tensor& mask) { removed = removed.defined() ? removed.logical_or(mask) : mask; };

@@ -70,6 +70,10 @@ ForwardResult empty_results(const AttentionArguments& arguments);
 /// Empty gradients: like the input where asked for, else [0].
 std::array<at::Tensor, kGradients> empty_gradients(const AttentionArguments& arguments, const Needs& needs);
 
+/// Score plus bias, in any shapes that broadcast. -inf on either side wins over any other value, NaN included: what a
+/// removed key holds never leaks.
+at::Tensor add_bias(const at::Tensor& score, const at::Tensor& bias);
+
 /// Bool [K]: the keys that padding, length or an absent sensor removes for batch element b; undefined where none can
 /// be.
 at::Tensor removed_keys(const AttentionArguments& arguments, std::int64_t b);

@@ -29,7 +29,7 @@ struct Prepared {
   }
 };
 
-void add_bias(const AttentionArguments& a, Prepared& prepared) {
+void prepare_bias(const AttentionArguments& a, Prepared& prepared) {
   auto& problem = prepared.problem;
   if (a.window_value.defined()) {
     const auto value = prepared.keep(a.window_value.to(at::kFloat).contiguous());
@@ -51,11 +51,11 @@ void add_bias(const AttentionArguments& a, Prepared& prepared) {
     problem.segments.available = prepared.keep(a.segment_available.contiguous()).const_data_ptr<bool>();
 }
 
-void add_masks(const AttentionArguments& a, Prepared& prepared) {
+void prepare_masks(const AttentionArguments& a, Prepared& prepared) {
   auto& problem = prepared.problem;
   if (a.attn_mask.defined()) {
     const auto mask = prepared.keep(with_unit_stride(a.attn_mask.to(at::kFloat)));
-    problem.mask = {mask.const_data_ptr<float>(), broadcast_strides(mask)};
+    problem.mask = {mask.const_data_ptr<float>(), broadcast_strides(mask), mask.size(0), mask.size(1)};
   }
   if (a.blocked_mask.defined()) {
     const auto mask = prepared.keep(with_unit_stride(a.blocked_mask));
@@ -81,8 +81,8 @@ Prepared prepare(const AttentionArguments& a, at::ScalarType type) {
   problem.q = kernel_rows(prepared.keep(with_unit_stride(a.q.to(type))));
   problem.k = kernel_rows(prepared.keep(with_unit_stride(a.k.to(type))));
   problem.v = kernel_rows(prepared.keep(with_unit_stride(a.v.to(type))));
-  add_bias(a, prepared);
-  add_masks(a, prepared);
+  prepare_bias(a, prepared);
+  prepare_masks(a, prepared);
   problem.dropout = {.probability = a.dropout, .seed = static_cast<std::uint64_t>(a.seed)};
   problem.parallel = torch_threads();
   return prepared;
@@ -150,15 +150,13 @@ std::array<at::Tensor, kGradients> fused_backward(const AttentionArguments& a, c
                         : kernels::GradientRows{};
   };
   const auto pointer = [&](Gradient which) { return needs[which] ? gradients[which].data_ptr<float>() : nullptr; };
-  kernels::GradientRows mask{};
-  if (needs[kAttnMask]) mask = {gradients[kAttnMask].data_ptr<float>(), broadcast_strides(gradients[kAttnMask])};
   kernels::backward(prepared.problem, input,
                     {.q = target(kQuery),
                      .k = target(kKey),
                      .v = target(kValue),
                      .window_value = pointer(kWindowValue),
                      .segment_value = pointer(kSegmentValue),
-                     .mask = mask});
+                     .mask = target(kAttnMask)});
   for (std::size_t i = 0; i < kGradients; ++i)
     if (needs[i]) gradients[i] = gradients[i].to(inputs[i].scalar_type());
   return gradients;

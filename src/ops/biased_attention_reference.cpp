@@ -43,11 +43,11 @@ ForwardResult reference_forward(const AttentionArguments& a) {
     v = v.masked_fill(column, 0);
   }
   auto base = at::matmul(q, k.transpose(-1, -2)) * a.scale();
-  if (a.attn_mask.defined()) base = base + a.attn_mask.to(type);
+  if (a.attn_mask.defined()) base = add_bias(base, a.attn_mask.to(type));
   if (a.blocked_mask.defined()) base = base.masked_fill(a.blocked_mask, -kInfinity);
   if (removed.defined()) base = base.masked_fill(removed, -kInfinity);
   const auto bias = bias_of(a).materialize(a.batch(), a.queries(), a.keys(), q);
-  const auto z = base + bias;
+  const auto z = add_bias(base, bias);
 
   const auto dead = z.eq(-kInfinity).all(-1, true);
   const auto safe = z.masked_fill(dead, 0);
@@ -59,7 +59,8 @@ ForwardResult reference_forward(const AttentionArguments& a) {
     for (std::int64_t b = 0; b < a.batch(); ++b) factors.push_back(dropout_factors(a, b, 0, a.queries()));
     if (!factors.empty()) weights = weights * at::stack(factors);
   }
-  result.output = at::matmul(weights, v).to(a.q.scalar_type());
+  // What flows back into a row without keys ends here, NaN included.
+  result.output = at::matmul(weights, v).masked_fill(dead, 0).to(a.q.scalar_type());
   const auto empty = empty_results(a);
   result.row_statistics = empty.row_statistics;
   result.segment_mass = empty.segment_mass;
@@ -76,14 +77,15 @@ void row_statistics(const AttentionArguments& a, const at::Tensor& z, const at::
                     const at::Tensor& logsumexp, const at::Tensor& statistics, const at::Tensor& segment_mass) {
   const auto alive = logsumexp.ne(-kInfinity);
   const auto lse = logsumexp.masked_fill(alive.logical_not(), 0);
-  const auto p = (z - lse.unsqueeze(-1)).exp();
+  const auto log_p = z - lse.unsqueeze(-1);
+  const auto p = log_p.exp();
   const auto gone = z.eq(-kInfinity);
   const auto lse0 = at::logsumexp(z0, -1).masked_fill(alive.logical_not(), 0);
   const auto p0 = (z0 - lse0.unsqueeze(-1)).exp();
   const auto put = [&](Statistic which, const at::Tensor& value) {
     statistics.select(0, which).copy_(value.masked_fill(alive.logical_not(), 0));
   };
-  put(kEntropy, lse - (p * z).masked_fill(gone, 0).sum(-1));
+  put(kEntropy, -(p * log_p).masked_fill(gone, 0).sum(-1));  // lse - sum p z would cancel where |z| is large
   put(kLargestWeight, z.size(-1) > 0 ? p.amax(-1) : at::zeros_like(lse));
   put(kSumOfSquares, p.square().sum(-1));
   put(kChange, 0.5 * (p - p0).abs().sum(-1));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -22,10 +23,23 @@ std::vector<std::int64_t> to_vector(const at::Tensor& offsets) {
   return {data, data + host.numel()};
 }
 
+// Whether some of the inputs are not finite (-inf in a bias aside): 0 * NaN is NaN, and -inf + NaN too, so that a removed
+// key would leak what it holds unless it is kept out of the products. Devices other than the CPU are not asked, since
+// the answer would have to be waited for.
+bool needs_care(const AttentionArguments& a) {
+  if (!a.q.is_cpu()) return true;
+  for (const at::Tensor* tensor : {&a.q, &a.k, &a.v})
+    if (!std::isfinite(tensor->sum(at::kDouble).item<double>())) return true;
+  for (const at::Tensor* tensor : {&a.window_value, &a.segment_value, &a.attn_mask})
+    if (tensor->defined() && std::isnan(tensor->sum(at::kDouble).item<double>())) return true;
+  return false;
+}
+
 // What stays the same over the chunks of one call.
 struct Stream {
   const AttentionArguments& a;
   at::ScalarType type = a.compute_type();
+  bool careful = needs_care(a);
   std::vector<std::int64_t> row_offsets =
       a.row_offsets.defined() ? to_vector(a.row_offsets) : std::vector<std::int64_t>{};
   std::vector<std::int64_t> segment_offsets =
@@ -37,6 +51,18 @@ struct Stream {
                                     std::max<std::int64_t>(1, a.queries()));
   }
 };
+
+at::Tensor finite_part(const at::Tensor& t) {
+  return t.masked_fill(t.isfinite().logical_not(), 0);
+}
+
+// Adds a bias to scores in place.
+void add_bias_to(at::Tensor& scores, const at::Tensor& bias, bool careful) {
+  if (careful)
+    scores = add_bias(scores, bias);
+  else
+    scores.add_(bias);
+}
 
 // One batch element: keys and values [H, K, D] in the compute type, without the content of removed keys.
 struct Element {
@@ -85,7 +111,7 @@ at::Tensor base_scores(const Stream& stream, const Element& element, const Chunk
   const auto piece = [&](const at::Tensor& mask) {
     return mask[mask.size(0) == 1 ? 0 : element.b].slice(1, chunk.q0, chunk.q1);
   };
-  if (a.attn_mask.defined()) scores.add_(piece(a.attn_mask));
+  if (a.attn_mask.defined()) add_bias_to(scores, piece(a.attn_mask).to(stream.type), stream.careful);
   if (a.blocked_mask.defined()) scores.masked_fill_(piece(a.blocked_mask), -kInfinity);
   if (element.removed.defined()) scores.masked_fill_(element.removed, -kInfinity);
   return scores;
@@ -105,15 +131,29 @@ at::Tensor bias_scores(const Stream& stream, const Element& element, const Chunk
   const std::int64_t heads = value.size(0);
   if (!bias.defined()) bias = at::zeros({heads, chunk.rows(), a.keys()}, value.options());
   if (bias.size(0) < heads) bias = bias.expand({heads, chunk.rows(), a.keys()}).contiguous();
-  bias.view({bias.size(0), -1}).index_add_(1, chunk.window_place, value.expand({bias.size(0), value.size(1)}));
+  // A row's keys are unique: what lies there is read, added to and written back.
+  auto flat = bias.view({bias.size(0), -1});
+  auto sum = flat.index_select(1, chunk.window_place);
+  add_bias_to(sum, value, stream.careful);
+  flat.index_copy_(1, chunk.window_place, sum);
   return bias;
+}
+
+// weights v / sum; a value without weight adds nothing, even where it is not finite.
+at::Tensor weighted_values(const Stream& stream, const Element& element, const at::Tensor& weights,
+                           const at::Tensor& sum) {
+  if (!stream.careful) return at::matmul(weights, element.v).div_(sum);
+  auto output = at::matmul(weights, finite_part(element.v)).div_(sum);
+  const auto odd = element.v.isfinite().logical_not().to(stream.type);
+  const auto seen = at::matmul(weights.ne(0).to(stream.type), odd).gt(0);
+  return output.masked_fill_(seen, std::numeric_limits<double>::quiet_NaN());
 }
 
 void forward_chunk(const Stream& stream, const Element& element, const Chunk& chunk, const ForwardResult& result) {
   const auto& a = stream.a;
   const auto base = base_scores(stream, element, chunk);
   const auto bias = bias_scores(stream, element, chunk);
-  const auto z = bias.defined() ? base + bias : base;
+  const auto z = !bias.defined() ? base : stream.careful ? add_bias(base, bias) : base + bias;
   const auto rows = [&](const at::Tensor& tensor) { return tensor[element.b].slice(1, chunk.q0, chunk.q1); };
 
   const auto largest = a.keys() > 0 ? z.amax(-1, true) : at::zeros({a.heads(), chunk.rows(), 1}, z.options());
@@ -124,7 +164,7 @@ void forward_chunk(const Stream& stream, const Element& element, const Chunk& ch
   const auto logsumexp = (sum.log() + shift).masked_fill_(dead, -kInfinity).squeeze(-1);
   rows(result.logsumexp).copy_(logsumexp);
   if (a.dropout > 0) weights.mul_(dropout_factors(a, element.b, chunk.q0, chunk.q1));
-  rows(result.output).copy_(at::matmul(weights, element.v).div_(sum));
+  rows(result.output).copy_(weighted_values(stream, element, weights, sum));
 
   if (!a.statistics) return;
   const auto gone = bias.defined() ? bias.eq(-kInfinity) : at::zeros({1}, z.options()).to(at::kBool);
@@ -143,7 +183,7 @@ ScoreGradient score_gradient(const Stream& stream, const Element& element, const
                              const at::Tensor& logsumexp, const at::Tensor& grad_output, const at::Tensor& delta) {
   const auto& a = stream.a;
   auto z = base_scores(stream, element, chunk);
-  if (const auto bias = bias_scores(stream, element, chunk); bias.defined()) z.add_(bias);
+  if (const auto bias = bias_scores(stream, element, chunk); bias.defined()) add_bias_to(z, bias, stream.careful);
   const auto dead = logsumexp.eq(-kInfinity);
   auto p = z.sub_(logsumexp.masked_fill(dead, 0).unsqueeze(-1)).exp_();
   auto grad_weights = at::matmul(grad_output, element.v.transpose(-1, -2));
@@ -167,8 +207,11 @@ void backward_chunk(const Stream& stream, const Element& element, const Chunk& c
   const auto& a = stream.a;
   const auto& ds = gradient.scores;
   const std::int64_t b = element.b;
-  if (needs[kQuery]) gradients[kQuery][b].slice(1, chunk.q0, chunk.q1).copy_(at::matmul(ds, element.k).mul_(a.scale()));
-  if (needs[kKey]) gradients[kKey][b].add_(at::matmul(ds.transpose(-1, -2), chunk.q).mul_(a.scale()));
+  // A row that gives such a key or query a weight has NaN in ds already.
+  const auto part = [&](const at::Tensor& t) { return stream.careful ? finite_part(t) : t; };
+  if (needs[kQuery])
+    gradients[kQuery][b].slice(1, chunk.q0, chunk.q1).copy_(at::matmul(ds, part(element.k)).mul_(a.scale()));
+  if (needs[kKey]) gradients[kKey][b].add_(at::matmul(ds.transpose(-1, -2), part(chunk.q)).mul_(a.scale()));
   if (needs[kValue]) gradients[kValue][b].add_(at::matmul(gradient.weights.transpose(-1, -2), grad_output));
   if (needs[kWindowValue]) {
     const auto entries = ds.reshape({a.heads(), -1}).index_select(1, chunk.window_place);
@@ -219,11 +262,13 @@ std::array<at::Tensor, kGradients> streamed_backward(const AttentionArguments& a
     for (std::int64_t q0 = 0; q0 < a.queries(); q0 += stream.chunk()) {
       const Chunk chunk = make_chunk(stream, element, q0, std::min(a.queries(), q0 + stream.chunk()));
       const auto rows = [&](const at::Tensor& t) { return t[b].slice(1, chunk.q0, chunk.q1).to(stream.type); };
-      const auto grad_rows = rows(grad_output);
+      const auto row_lse = rows(logsumexp);
+      // What flows back into a row without keys ends here, NaN included.
+      const auto grad_rows = rows(grad_output).masked_fill(row_lse.eq(-kInfinity).unsqueeze(-1), 0);
       // d z = p * (dp - delta), with delta = sum_d dO * O less the gradient of logsumexp, whose derivative is p.
       auto delta = (grad_rows * rows(output)).sum(-1);
       if (grad_logsumexp.defined()) delta = delta - rows(grad_logsumexp);
-      const auto gradient = score_gradient(stream, element, chunk, rows(logsumexp), grad_rows, delta);
+      const auto gradient = score_gradient(stream, element, chunk, row_lse, grad_rows, delta);
       backward_chunk(stream, element, chunk, gradient, grad_rows, needs, gradients);
     }
   }

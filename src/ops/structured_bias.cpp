@@ -47,7 +47,7 @@ at::Tensor StructuredBias::materialize(std::int64_t batch, std::int64_t queries,
   if (segments && segments->value) {
     const auto lengths = segments->offsets.slice(0, 1) - segments->offsets.slice(0, 0, -1);
     const auto spread = segments->value->repeat_interleave(lengths, -1, keys);
-    dense = dense.defined() ? dense + spread : spread;
+    dense = dense.defined() ? add_bias(dense, spread) : spread;
   }
   return dense.defined() ? dense : at::zeros({batch, 1, queries, keys}, example.options());
 }

@@ -188,6 +188,42 @@ Seen zero_bias_bits() {
   return equal(difference(with.output, without.output), 0, "apart");
 }
 
+// A NaN in one row of the mask, and in a key that -inf removes for every row: of 6 rows in each head one is NaN.
+Seen nan_stays_in_its_row() {
+  const torch::NoGradGuard guard;
+  std::int64_t strays = 0, missing = 0;
+  for (const auto implementation : {Implementation::kFused, Implementation::kStreamed, Implementation::kReference}) {
+    constexpr std::int64_t kLong = 600, kRow = 4, kKey = 300;
+    const auto q = torch::randn({1, 2, 6, kWidth}), k = torch::randn({1, 2, kLong, kWidth}),
+               v = torch::randn({1, 2, kLong, kWidth});
+    auto mask = torch::randn({1, 1, 6, kLong});
+    mask.select(3, kKey).fill_(-kInfinity);
+    k.select(2, kKey).fill_(NAN);
+    mask[0][0][kRow][kKey + 20] = NAN;
+    const auto nan =
+        ops::biased_attention(q, k, v, {}, {.masks = {.attn_mask = mask}, .implementation = implementation})
+            .output.isnan()
+            .any(-1);
+    const auto own = nan.select(2, kRow).sum().item<std::int64_t>();
+    missing += 2 - own;
+    strays += nan.sum().item<std::int64_t>() - own;
+  }
+  return {std::to_string(strays) + " other rows touched, " + std::to_string(missing) + " own rows missed",
+          strays == 0 && missing == 0};
+}
+
+Seen expanded_mask() {
+  const auto p = make_problem(torch::kFloat);
+  const auto gradient = [&](const torch::Tensor& mask) {
+    const auto leaf = mask.detach().requires_grad_(true);
+    const auto out =
+        ops::biased_attention(p.q.detach(), p.k.detach(), p.v.detach(), {}, {.masks = {.attn_mask = leaf}});
+    return torch::autograd::grad({out.output.square().sum()}, {leaf})[0];
+  };
+  const auto expanded = torch::randn({1, 1, kQueries, kKeys}).expand({kBatch, kHeads, kQueries, kKeys});
+  return equal(difference(gradient(expanded), gradient(expanded.contiguous())), 0, "apart");
+}
+
 }  // namespace
 
 void check_attention(Checklist& list) {
@@ -204,6 +240,8 @@ void check_attention(Checklist& list) {
   list.check("statistics equal their definitions", statistics_agree);
   list.check("sparse attention equals dense attention over its list", sparse_equals_dense);
   list.check("a bias of zero changes no bit", zero_bias_bits);
+  list.check("a NaN stays in its row, and out of keys that -inf removes", nan_stays_in_its_row);
+  list.check("an expanded mask has the gradient of its copy", expanded_mask);
 }
 
 }  // namespace camber::verification

@@ -100,7 +100,8 @@ void make_masks(const Case& c, random::Stream stream, CaseData& data) {
   if (c.mask_batches >= 0) {
     data.mask = normal(stream.at("mask"), count(c.mask_batches, c.mask_heads), c.bias_size);
     remove_some(stream.at("mask removed"), c.removed, data.mask);
-    data.problem.mask = {data.mask.data(), strides(c.mask_batches, c.mask_heads)};
+    data.problem.mask = {data.mask.data(), strides(c.mask_batches, c.mask_heads), c.mask_batches == 1 ? 1 : c.batches,
+                         c.mask_heads == 1 ? 1 : c.heads};
   }
   if (c.blocked_batches >= 0) {
     const std::int64_t flag_count = count(c.blocked_batches, c.blocked_heads);

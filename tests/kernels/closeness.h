@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -8,6 +9,8 @@
 #include "kernels/attention_reference.h"
 
 namespace camber::kernels::test {
+
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 inline double largest(const std::vector<double>& values) {
   double size = 0;

@@ -175,6 +175,26 @@ TEST(Sparse, NanOfAQueryStaysInItsRow) {
   }
 }
 
+// Key and value of key 17 are NaN, and -inf removes the key in every list; a row without keys takes NaN in and gives
+// none.
+TEST(Sparse, NanOfAKeyThatMinusInfinityRemovesNeverLeaks) {
+  SparseData data({.name = "removed", .heads = 1, .queries = 10, .keys = 40, .window_heads = 1, .window_share = 0.9});
+  auto& d = data.data;
+  for (std::size_t e = 0; e < d.key_index.size(); ++e)
+    if (d.key_index[e] == 17) d.window_value[e] = -INFINITY;
+  for (std::int64_t e = d.row_offsets[4]; e < d.row_offsets[5]; ++e)
+    d.window_value[static_cast<std::size_t>(e)] = -INFINITY;
+  d.k[std::size_t{17} * 32 + 3] = d.v[std::size_t{17} * 32 + 8] = kNan;
+  d.grad_output[std::size_t{4} * 32] = d.grad_logsumexp[4] = kNan;
+  for (const Isa isa : supported_isas()) {
+    SCOPED_TRACE(isa_name(isa));
+    const SparseRun found = run(data, isa);
+    for (const auto* values : {&found.output, &found.q, &found.k, &found.v, &found.value})
+      EXPECT_TRUE(std::all_of(values->begin(), values->end(), [](float x) { return std::isfinite(x); }));
+    EXPECT_TRUE(std::none_of(found.logsumexp.begin(), found.logsumexp.end(), [](float x) { return std::isnan(x); }));
+  }
+}
+
 TEST(Sparse, ProblemsOfSizeZeroAreFine) {
   for (const Case& c : {Case{.name = "no queries", .queries = 0, .window_heads = 1},
                         Case{.name = "no keys", .keys = 0, .window_heads = 1},

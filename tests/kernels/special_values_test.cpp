@@ -7,8 +7,6 @@
 namespace camber::kernels::test {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 bool any_nan(const std::vector<float>& values) {
   return std::any_of(values.begin(), values.end(), [](float x) { return std::isnan(x); });
 }
