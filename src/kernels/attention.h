@@ -132,9 +132,6 @@ struct Gradients {
   GradientRows mask;               // the mask's own shape: summed over batches or heads where the mask has one
 };
 
-/// Null, or one sentence that says why the kernels cannot take this problem (a width out of range, a type).
-const char* unsupported_reason(const AttentionProblem& problem);
-
 /// A row without a finite z: output 0, logsumexp -inf, statistics 0. Throws std::invalid_argument for a problem that is
 /// not supported and std::bad_alloc; the arrays' contents are the caller's to check.
 ///

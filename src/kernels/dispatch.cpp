@@ -2,16 +2,21 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
+
+#include "kernels/limits.h"
 
 namespace camber::kernels {
 
-const char* unsupported_reason(const AttentionProblem& problem) {
-  if (problem.key_width < 1 || problem.key_width > kLargestWidth)
-    return "[biased_attention] the width of q and k must be 1 to 256 for the fused kernels";
-  if (problem.value_width < 1 || problem.value_width > kLargestWidth)
-    return "[biased_attention] the width of v must be 1 to 256 for the fused kernels";
-  if (problem.keys > INT32_MAX) return "[biased_attention] keys must be fewer than 2^31 for the fused kernels";
-  return nullptr;
+std::vector<std::string> size_obstacles(const AttentionProblem& problem) {
+  std::vector<std::string> obstacles;
+  for (const auto& [name, width] : {std::pair{"head", problem.key_width}, std::pair{"value", problem.value_width}})
+    if (width < 1 || width > kLargestWidth)
+      obstacles.push_back(std::string("the ") + name + " dimension is " + std::to_string(width) +
+                          ", the kernels take 1 to " + std::to_string(kLargestWidth));
+  if (problem.keys > INT32_MAX)
+    obstacles.push_back("there are " + std::to_string(problem.keys) + " keys, the kernels take fewer than 2^31");
+  return obstacles;
 }
 
 const KernelTable& kernels_of(Isa isa) {
@@ -32,7 +37,8 @@ const KernelTable& kernels_of(Isa isa) {
 }
 
 const KernelTable& kernels_for(const AttentionProblem& problem, Isa isa) {
-  if (const char* reason = unsupported_reason(problem)) throw std::invalid_argument(reason);
+  if (const auto obstacles = size_obstacles(problem); !obstacles.empty())
+    throw std::invalid_argument("[biased_attention] " + obstacles.front());
   return kernels_of(isa);
 }
 

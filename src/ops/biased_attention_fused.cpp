@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 
 #include "kernels/attention.h"
+#include "kernels/limits.h"
 #include "ops/attention_arguments.h"
 #include "ops/kernel_views.h"
 
@@ -96,10 +97,11 @@ std::vector<std::string> fused_obstacles(const AttentionArguments& a) {
   if (a.q.scalar_type() != at::kFloat && a.q.scalar_type() != at::kBFloat16)
     obstacles.push_back(std::string("fused: q is ") + c10::toString(a.q.scalar_type()) +
                         ", the kernels take float and bfloat16");
-  for (const auto& [name, width] : {std::pair{"head", a.q.size(3)}, std::pair{"value", a.v.size(3)}})
-    if (width < 1 || width > kernels::kLargestWidth)
-      obstacles.push_back(std::string("fused: the ") + name + " dimension is " + std::to_string(width) +
-                          ", the kernels take 1 to " + std::to_string(kernels::kLargestWidth));
+  kernels::AttentionProblem sizes;
+  sizes.keys = a.keys();
+  sizes.key_width = a.q.size(3);
+  sizes.value_width = a.v.size(3);
+  for (const auto& obstacle : kernels::size_obstacles(sizes)) obstacles.push_back("fused: " + obstacle);
   return obstacles;
 }
 

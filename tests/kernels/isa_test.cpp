@@ -1,10 +1,11 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
-#include "kernels/attention.h"
+#include "kernels/limits.h"
 
 namespace camber::kernels {
 namespace {
@@ -64,10 +65,21 @@ TEST(Support, SaysWhyAWidthIsRefused) {
   AttentionProblem problem;
   problem.key_width = 257;
   problem.value_width = 32;
-  EXPECT_NE(unsupported_reason(problem), nullptr);
+  EXPECT_EQ(size_obstacles(problem), std::vector<std::string>{"the head dimension is 257, the kernels take 1 to 256"});
   EXPECT_THROW(forward(problem, {}), std::invalid_argument);
   problem.key_width = 256;
-  EXPECT_EQ(unsupported_reason(problem), nullptr);
+  EXPECT_EQ(size_obstacles(problem), std::vector<std::string>{});
+}
+
+TEST(Support, SaysWhyTooManyKeysAreRefused) {
+  AttentionProblem problem;
+  problem.key_width = problem.value_width = 32;
+  problem.keys = std::int64_t{1} << 31;
+  EXPECT_EQ(size_obstacles(problem),
+            std::vector<std::string>{"there are 2147483648 keys, the kernels take fewer than 2^31"});
+  EXPECT_THROW(forward(problem, {}), std::invalid_argument);
+  problem.keys -= 1;
+  EXPECT_EQ(size_obstacles(problem), std::vector<std::string>{});
 }
 
 }  // namespace
