@@ -43,7 +43,12 @@ def operator_calls():
     local, logsumexp = operators.sparse_attention(*detached(sparse))
     sparse_backward = (torch.randn_like(local), local, logsumexp, *detached(sparse), None, [True, True, False, True])
     return {
-        "biased_attention": [(attention, {}), (attention, {"statistics": True}), (attention[:3], {"dropout": 0.5})],
+        "biased_attention": [
+            (attention, {}),
+            (attention, {"statistics": True}),
+            (attention[:3], {"dropout": 0.5}),
+            (attention, {"implementation": "reference", "statistics": True, "dropout": 0.5}),
+        ],
         "biased_attention_backward": [(backward, {})],
         "biased_attention_report": [(attention, {})],
         "sparse_attention": [(sparse, {}), (sparse[:5], {"softmax_scale": 0.3})],
@@ -113,11 +118,72 @@ def test_gradients_of_windows(form):
         return camber.StructuredBias.from_windows(center, size, maps, strength, form=form).windows.value
 
     assert torch.autograd.gradcheck(values, (strength,))
+    assert torch.autograd.gradgradcheck(lambda s: values(s).square(), (strength,))
 
 
-def test_double_backward_is_refused():
-    q, k, v, _, _ = make_inputs()
-    output = camber.biased_attention(q, k, v).output
-    (first,) = torch.autograd.grad(output.sum(), q, create_graph=True)
-    with pytest.raises(NotImplementedError, match="only first derivatives"):
+def test_second_derivatives_go_through_windows_and_reference():
+    q, k, v, bias, _ = (part.detach() if isinstance(part, torch.Tensor) else part for part in make_inputs())
+    row_offsets, _, map_index, distance = operators.build_windows(*window_arguments())
+    profile = torch.rand(distance.numel(), dtype=torch.float64)
+    keys = operators.build_windows(*window_arguments())[1]
+
+    def attend(strength):
+        windows = camber.Windows(row_offsets, keys, operators.window_values(strength, profile, row_offsets, map_index))
+        return camber.biased_attention(q, k, v, camber.StructuredBias(windows), implementation="reference").output
+
+    strength = torch.randn(1, BATCH * QUERIES, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(attend, (strength,))
+
+
+@pytest.mark.parametrize("name", ["biased_attention", "sparse_attention"])
+def test_double_backward_is_refused(name):
+    q, k, v, bias, _ = make_inputs()
+    if name == "biased_attention":
+        output = camber.biased_attention(q, k, v).output
+    else:
+        output = camber.sparse_attention(q, k, v, *bias.windows)
+    (first,) = torch.autograd.grad(output.square().sum(), q, create_graph=True)
+    with pytest.raises(NotImplementedError, match=rf"\[{name}\] double backward .* only first derivatives"):
         first.sum().backward()
+
+
+def test_sparse_attention_runs_in_float_under_autocast():
+    q, k, v, bias, _ = make_inputs(torch.float32)
+    rows, keys, value = bias.windows
+    expected = camber.sparse_attention(q.bfloat16().float(), k, v, rows, keys, value)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = camber.sparse_attention(q.bfloat16(), k, v, rows, keys, value)
+    assert output.dtype == torch.float32
+    torch.testing.assert_close(output, expected, rtol=0, atol=0)
+    output.sum().backward()
+    assert q.grad.dtype == torch.float32 and q.grad.abs().max() > 0
+
+
+def test_window_values_are_computed_in_float_under_autocast():
+    row_offsets, _, map_index, distance = operators.build_windows(*window_arguments())
+    strength = torch.randn(1, BATCH * QUERIES, 2, dtype=torch.bfloat16, requires_grad=True)
+    profile = torch.rand(distance.numel())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = operators.window_values(strength, profile, row_offsets, map_index)
+    expected = operators.window_values(strength.float(), profile, row_offsets, map_index)
+    torch.testing.assert_close(value, expected, rtol=0, atol=0)
+    value.sum().backward()
+    assert strength.grad.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("implementation", ["auto", "streamed", "reference"])
+def test_every_implementation_compiles_to_one_graph(implementation):
+    q, k, v, bias, mask = make_inputs(torch.float32)
+    available = torch.tensor([[True, True], [True, False]])
+
+    def attend(q, k, v, mask):
+        options = {"attn_mask": mask, "segment_available": available, "implementation": implementation}
+        return camber.biased_attention(q, k, v, bias, **options).output
+
+    output = torch.compile(attend, fullgraph=True, backend="aot_eager")(q, k, v, mask)
+    expected = attend(q, k, v, mask)
+    torch.testing.assert_close(output, expected)
+    leaves = (q, k, v, bias.windows.value, bias.segments.value, mask)
+    gradients = (torch.autograd.grad(o.square().sum(), leaves) for o in (output, expected))
+    for got, wanted in zip(*gradients, strict=True):
+        torch.testing.assert_close(got, wanted)

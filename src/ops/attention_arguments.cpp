@@ -1,8 +1,8 @@
 #include "ops/attention_arguments.h"
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
-#include <sstream>
+#include <utility>
 
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
@@ -27,6 +27,26 @@ void check_type(const char* name, const at::Tensor& tensor, at::ScalarType type,
                     describe(tensor));
 }
 
+void check_devices(const AttentionArguments& a) {
+  constexpr std::array<const char*, AttentionArguments::kTensors> kNames = {"q",
+                                                                            "k",
+                                                                            "v",
+                                                                            "row_offsets",
+                                                                            "key_index",
+                                                                            "window_value",
+                                                                            "segment_offsets",
+                                                                            "segment_value",
+                                                                            "segment_available",
+                                                                            "attn_mask",
+                                                                            "blocked_mask",
+                                                                            "key_padding_mask",
+                                                                            "key_lengths"};
+  const auto tensors = a.tensors();
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    TORCH_CHECK_VALUE(!tensors[i]->defined() || tensors[i]->device() == a.q.device(), "[biased_attention] ", kNames[i],
+                      " must be on the device of q, ", a.q.device(), ", got ", tensors[i]->device());
+}
+
 void check_qkv(const AttentionArguments& a) {
   TORCH_CHECK_VALUE(a.q.dim() == 4 && is_float(a.q),
                     "[biased_attention] q must be a float, double, half or bfloat16 tensor [B, H, Q, D], got ",
@@ -44,8 +64,7 @@ void check_qkv(const AttentionArguments& a) {
   TORCH_CHECK_VALUE(a.v.sym_size(2) == a.k.sym_size(2), "[biased_attention] v must have as many keys as k, ",
                     a.k.sym_size(2), ", got ", a.v.sym_size(2));
   TORCH_CHECK_VALUE(a.dropout >= 0 && a.dropout < 1, "[biased_attention] dropout must lie in [0, 1), got ", a.dropout);
-  TORCH_CHECK_VALUE(!a.softmax_scale || std::isfinite(*a.softmax_scale),
-                    "[biased_attention] softmax_scale must be finite, got ", a.softmax_scale.value_or(0));
+  check_softmax_scale("biased_attention", a.softmax_scale, a.compute_type());
 }
 
 void check_bias(const AttentionArguments& a) {
@@ -126,15 +145,6 @@ void check_masks(const AttentionArguments& a) {
   }
 }
 
-void check_no_positive_infinity(const char* name, const at::Tensor& value) {
-  if (!value.defined() || value.numel() == 0) return;
-  // A NaN hides from max() as NaN, which is not +inf: it stays in its row.
-  const auto largest = value.detach().max().item<double>();
-  bool found = largest == std::numeric_limits<double>::infinity();
-  if (std::isnan(largest)) found = value.detach().eq(std::numeric_limits<double>::infinity()).any().item<bool>();
-  TORCH_CHECK_VALUE(!found, "[biased_attention] ", name, " must be below +inf (-inf removes a key), got +inf");
-}
-
 }  // namespace
 
 std::array<at::Tensor*, AttentionArguments::kTensors> AttentionArguments::tensors() {
@@ -160,6 +170,24 @@ std::array<const at::Tensor*, AttentionArguments::kTensors> AttentionArguments::
   return result;
 }
 
+std::array<const at::Tensor*, kGradients> AttentionArguments::differentiable() const {
+  return {&q, &k, &v, &window_value, &segment_value, &attn_mask};
+}
+
+bool AttentionArguments::any_of_python() const {
+  const auto all = tensors();
+  return std::any_of(all.begin(), all.end(), [](const at::Tensor* tensor) {
+    return tensor->defined() && tensor->unsafeGetTensorImpl()->is_python_dispatch();
+  });
+}
+
+bool AttentionArguments::readable() const {
+  const auto all = tensors();
+  return !any_of_python() && std::all_of(all.begin(), all.end(), [](const at::Tensor* tensor) {
+    return !tensor->defined() || (tensor->is_cpu() && tensor->has_storage());
+  });
+}
+
 double AttentionArguments::scale() const {
   return softmax_scale ? *softmax_scale : 1.0 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, q.size(3))));
 }
@@ -168,65 +196,48 @@ at::ScalarType AttentionArguments::compute_type() const {
   return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-std::string describe(const at::Tensor& tensor) {
-  std::ostringstream text;
-  text << c10::toString(tensor.scalar_type()) << " " << tensor.sym_sizes();
-  return text.str();
-}
-
 void check_shapes(const AttentionArguments& arguments) {
+  check_devices(arguments);
   check_qkv(arguments);
   check_bias(arguments);
   check_masks(arguments);
 }
 
-void check_rows(const char* op, const at::Tensor& row_offsets, const at::Tensor& key_index, std::int64_t rows,
-                std::int64_t keys) {
-  const auto offsets_tensor = row_offsets.contiguous(), index_tensor = key_index.contiguous();
-  const auto* offsets = offsets_tensor.const_data_ptr<std::int64_t>();
-  const auto* index = index_tensor.const_data_ptr<std::int32_t>();
-  const std::int64_t entries = key_index.size(0);
-  TORCH_CHECK_VALUE(offsets[0] == 0 && offsets[rows] == entries, "[", op,
-                    "] row_offsets must run from 0 to nnz = ", entries, ", got ", offsets[0], " to ", offsets[rows]);
-  for (std::int64_t row = 0; row < rows; ++row)
-    TORCH_CHECK_VALUE(offsets[row] <= offsets[row + 1], "[", op, "] row_offsets must never fall, got ", offsets[row],
-                      " then ", offsets[row + 1], " at row ", row);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t e = offsets[row]; e < offsets[row + 1]; ++e) {
-      TORCH_CHECK_VALUE(index[e] >= 0 && index[e] < keys, "[", op, "] key_index must lie in 0 .. K-1 = ", keys - 1,
-                        ", got ", index[e], " in row ", row);
-      TORCH_CHECK_VALUE(e == offsets[row] || index[e - 1] < index[e], "[", op,
-                        "] key_index must be sorted and unique in a row, got ", index[e - 1], " then ", index[e],
-                        " in row ", row);
-    }
+void check_backward_shapes(const AttentionArguments& a, const BackwardTensors& t) {
+  const auto check = [](const char* name, const at::Tensor& tensor, const c10::SymDimVector& sizes,
+                        at::ScalarType type) {
+    TORCH_CHECK_VALUE(tensor.scalar_type() == type && tensor.sym_sizes() == c10::SymIntArrayRef(sizes),
+                      "[biased_attention_backward] ", name, " must be ", c10::toString(type), " ",
+                      c10::SymIntArrayRef(sizes), ", got ", describe(tensor));
+  };
+  const c10::SymDimVector rows = {a.q.sym_size(0), a.q.sym_size(1), a.q.sym_size(2)};
+  c10::SymDimVector outputs = rows;
+  outputs.push_back(a.v.sym_size(3));
+  check("grad_output", t.grad_output, outputs, a.q.scalar_type());
+  check("output", t.output, outputs, a.q.scalar_type());
+  check("logsumexp", t.logsumexp, rows, a.compute_type());
+  if (t.grad_logsumexp.defined()) check("grad_logsumexp", t.grad_logsumexp, rows, a.compute_type());
+}
+
+void check_indices(const AttentionArguments& a) {
+  if (a.row_offsets.defined()) check_rows("biased_attention", a.row_offsets, a.key_index, a.keys());
+  if (a.segment_offsets.defined())
+    check_offsets("biased_attention", "segment_offsets", a.segment_offsets, "segment", "K", a.keys());
+  if (!a.key_lengths.defined()) return;
+  const auto lengths = a.key_lengths.contiguous();
+  for (std::int64_t b = 0; b < a.batch(); ++b) {
+    const std::int64_t length = lengths.const_data_ptr<std::int64_t>()[b];
+    TORCH_CHECK_VALUE(length >= 0 && length <= a.keys(),
+                      "[biased_attention] key_lengths must lie in 0 .. K = ", a.keys(), ", got ", length,
+                      " for batch element ", b);
   }
 }
 
 void check_contents(const AttentionArguments& a) {
-  if (a.row_offsets.defined())
-    check_rows("biased_attention", a.row_offsets, a.key_index, a.batch() * a.queries(), a.keys());
-  if (a.segment_offsets.defined()) {
-    const auto offsets_tensor = a.segment_offsets.contiguous();
-    const auto* offsets = offsets_tensor.const_data_ptr<std::int64_t>();
-    TORCH_CHECK_VALUE(offsets[0] == 0 && offsets[a.segments()] == a.keys(),
-                      "[biased_attention] segment_offsets must run from 0 to K = ", a.keys(), ", got ", offsets[0],
-                      " to ", offsets[a.segments()]);
-    for (std::int64_t s = 0; s < a.segments(); ++s)
-      TORCH_CHECK_VALUE(offsets[s] <= offsets[s + 1], "[biased_attention] segment_offsets must never fall, got ",
-                        offsets[s], " then ", offsets[s + 1]);
-  }
-  if (a.key_lengths.defined()) {
-    const auto lengths = a.key_lengths.contiguous();
-    for (std::int64_t b = 0; b < a.batch(); ++b) {
-      const std::int64_t length = lengths.const_data_ptr<std::int64_t>()[b];
-      TORCH_CHECK_VALUE(length >= 0 && length <= a.keys(),
-                        "[biased_attention] key_lengths must lie in 0 .. K = ", a.keys(), ", got ", length,
-                        " for batch element ", b);
-    }
-  }
-  check_no_positive_infinity("window_value", a.window_value);
-  check_no_positive_infinity("segment_value", a.segment_value);
-  check_no_positive_infinity("attn_mask", a.attn_mask);
+  check_indices(a);
+  check_bias_values("biased_attention", "window_value", a.window_value, a.compute_type());
+  check_bias_values("biased_attention", "segment_value", a.segment_value, a.compute_type());
+  check_bias_values("biased_attention", "attn_mask", a.attn_mask, a.compute_type());
 }
 
 ForwardResult empty_results(const AttentionArguments& a) {
@@ -244,11 +255,11 @@ ForwardResult empty_results(const AttentionArguments& a) {
 }
 
 std::array<at::Tensor, kGradients> empty_gradients(const AttentionArguments& a, const Needs& needs) {
-  const std::array<at::Tensor, kGradients> inputs = {a.q, a.k, a.v, a.window_value, a.segment_value, a.attn_mask};
+  const auto inputs = a.differentiable();
   std::array<at::Tensor, kGradients> gradients;
   for (std::size_t i = 0; i < kGradients; ++i)
-    gradients[i] = needs[i] && inputs[i].defined() ? at::empty_symint(inputs[i].sym_sizes(), inputs[i].options())
-                                                   : at::empty({0}, a.q.options());
+    gradients[i] = needs[i] && inputs[i]->defined() ? at::empty_symint(inputs[i]->sym_sizes(), inputs[i]->options())
+                                                    : at::empty({0}, a.q.options());
   return gradients;
 }
 

@@ -9,10 +9,15 @@
 #include <ATen/core/Tensor.h>
 
 #include "camber/ops/biased_attention.h"
+#include "ops/argument_checks.h"
 
 /// The flat arguments of the operator biased_attention, as its schema lists them, and what every implementation asks
 /// of them. An absent tensor is undefined.
 namespace camber::ops {
+
+/// The differentiable inputs, in the order in which biased_attention_backward takes and returns them.
+enum Gradient { kQuery, kKey, kValue, kWindowValue, kSegmentValue, kAttnMask, kGradients };
+using Needs = std::array<bool, kGradients>;
 
 struct AttentionArguments {
   at::Tensor q{}, k{}, v{};
@@ -29,6 +34,13 @@ struct AttentionArguments {
   /// All tensors in the order of the schema.
   std::array<at::Tensor*, kTensors> tensors();
   std::array<const at::Tensor*, kTensors> tensors() const;
+  /// The differentiable ones, in the order of `Gradient`.
+  std::array<const at::Tensor*, kGradients> differentiable() const;
+  /// Whether a tensor is of a Python class that watches operators, as the stand-ins of torch.compile are: it may have
+  /// no contents, and an operator is for it one whole.
+  bool any_of_python() const;
+  /// Whether the contents can be read: plain tensors on the CPU.
+  bool readable() const;
 
   std::int64_t batch() const { return q.size(0); }
   std::int64_t heads() const { return q.size(1); }
@@ -40,10 +52,6 @@ struct AttentionArguments {
   at::ScalarType compute_type() const;
 };
 
-/// The differentiable inputs, in the order in which biased_attention_backward takes and returns them.
-enum Gradient { kQuery, kKey, kValue, kWindowValue, kSegmentValue, kAttnMask, kGradients };
-using Needs = std::array<bool, kGradients>;
-
 /// The row statistics in the order of the operator's tensor [6, B, H, Q].
 enum Statistic { kEntropy, kLargestWeight, kSumOfSquares, kChange, kDivergence, kKeysLeft, kStatistics };
 
@@ -53,16 +61,19 @@ struct ForwardResult {
   at::Tensor segment_mass{};    // [B, H, Q, S], or [0]
 };
 
-/// "float [2, 4, 8]": how a tensor is named in an error.
-std::string describe(const at::Tensor& tensor);
+/// What the backward operator takes beside the arguments of the forward one; grad_logsumexp may be undefined.
+struct BackwardTensors {
+  at::Tensor grad_output{}, grad_logsumexp{}, output{}, logsumexp{};
+};
 
-/// Shapes and dtypes; safe for tensors without storage and with symbolic sizes.
+/// Shapes, dtypes and devices; safe for tensors without storage and with symbolic sizes.
 void check_shapes(const AttentionArguments& arguments);
-/// The contents of index tensors and biases: sorted rows, keys in range, offsets that rise, no +inf. CPU tensors only.
+/// The same of what the backward operator takes beside the arguments of the forward one.
+void check_backward_shapes(const AttentionArguments& arguments, const BackwardTensors& tensors);
+/// The contents of index tensors: sorted rows, keys in range, offsets that rise. CPU tensors only.
+void check_indices(const AttentionArguments& arguments);
+/// The indices, and biases that cannot make a score +inf. CPU tensors only.
 void check_contents(const AttentionArguments& arguments);
-/// The sparse rows alone, for operators that take a list of keys without the rest.
-void check_rows(const char* op, const at::Tensor& row_offsets, const at::Tensor& key_index, std::int64_t rows,
-                std::int64_t keys);
 
 /// Empty results with the shapes and strides that every implementation returns: output is stored as [B, Q, H, Dv], so
 /// that joining the heads afterwards costs nothing.

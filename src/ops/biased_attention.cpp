@@ -56,9 +56,7 @@ ForwardResult pop_result(Stack& stack) {
   return result;
 }
 
-// What the backward operator takes beside the arguments of the forward one.
-struct BackwardArguments {
-  at::Tensor grad_output{}, grad_logsumexp{}, output{}, logsumexp{};
+struct BackwardArguments : BackwardTensors {
   AttentionArguments forward{};
   Needs needs{};
 };
@@ -114,7 +112,7 @@ variable_list call_backward(const BackwardArguments& b) {
 void run_forward(const c10::OperatorHandle&, Stack* stack) {
   const auto a = pop_arguments(*stack);
   check_shapes(a);
-  if (a.q.is_cpu()) check_contents(a);
+  if (a.readable()) check_contents(a);
   switch (choose_implementation(a).ran) {
     case Implementation::kReference: {
       auto result = reference_forward(a);
@@ -139,9 +137,12 @@ void run_report(const c10::OperatorHandle&, Stack* stack) {
 
 void run_backward(const c10::OperatorHandle&, Stack* stack) {
   auto b = pop_backward_arguments(*stack);
-  const std::array<at::Tensor, kGradients> inputs = {
-      b.forward.q, b.forward.k, b.forward.v, b.forward.window_value, b.forward.segment_value, b.forward.attn_mask};
-  for (std::size_t i = 0; i < kGradients; ++i) b.needs[i] = b.needs[i] && inputs[i].defined();
+  check_shapes(b.forward);
+  check_backward_shapes(b.forward, b);
+  // What is indexed with is checked anew; the bias values were judged by the forward, whose logsumexp comes along.
+  if (b.forward.readable()) check_indices(b.forward);
+  const auto inputs = b.forward.differentiable();
+  for (std::size_t i = 0; i < kGradients; ++i) b.needs[i] = b.needs[i] && inputs[i]->defined();
   const auto backward =
       choose_implementation(b.forward).ran == Implementation::kFused ? fused_backward : streamed_backward;
   for (auto& gradient : backward(b.forward, b.output, b.logsumexp, b.grad_output, b.grad_logsumexp, b.needs))
@@ -156,6 +157,8 @@ void run_forward_meta(const c10::OperatorHandle&, Stack* stack) {
 
 void run_backward_meta(const c10::OperatorHandle&, Stack* stack) {
   const auto b = pop_backward_arguments(*stack);
+  check_shapes(b.forward);
+  check_backward_shapes(b.forward, b);
   for (auto& gradient : empty_gradients(b.forward, b.needs)) stack->emplace_back(std::move(gradient));
 }
 
@@ -224,8 +227,7 @@ struct BiasedAttention : public torch::autograd::Function<BiasedAttention> {
 
   // Autograd numbers only the inputs that are there.
   static Needs needed(AutogradContext* context, const AttentionArguments& a) {
-    const std::array<const at::Tensor*, kGradients> inputs = {
-        &a.q, &a.k, &a.v, &a.window_value, &a.segment_value, &a.attn_mask};
+    const auto inputs = a.differentiable();
     Needs needs{};
     std::size_t edge = 0;
     for (std::size_t i = 0; i < kGradients; ++i)
@@ -258,10 +260,11 @@ struct BiasedAttention : public torch::autograd::Function<BiasedAttention> {
 
 void run_forward_autograd(const c10::OperatorHandle&, Stack* stack) {
   const auto a = pop_arguments(*stack);
-  if (a.implementation == "reference") {
-    // Plain differentiable operations: autograd goes through them, to any order.
+  if (a.implementation == "reference" && !a.any_of_python()) {
+    // Plain differentiable operations: autograd goes through them, to any order. (A compiled graph has no second
+    // derivatives, and holds the operator as one whole.)
     check_shapes(a);
-    if (a.q.is_cpu()) check_contents(a);
+    if (a.readable()) check_contents(a);
     return push_result(*stack, reference_forward(a));
   }
   const auto result = BiasedAttention::apply(a.q, a.k, a.v, optional_of(a.window_value), optional_of(a.segment_value),
@@ -300,7 +303,10 @@ AttentionArguments arguments_of(const at::Tensor& q, const at::Tensor& k, const 
 AttentionOutput biased_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                  const StructuredBias& bias, const AttentionOptions& options, AttentionReport* report) {
   const auto arguments = arguments_of(q, k, v, bias, options);
-  if (report != nullptr) *report = choose_implementation(arguments);
+  if (report != nullptr) {
+    check_shapes(arguments);
+    *report = choose_implementation(arguments);
+  }
   const auto result = call_forward(arguments);
   AttentionOutput output{.output = result.output, .logsumexp = result.logsumexp};
   if (options.statistics) {

@@ -272,9 +272,9 @@ std::array<at::Tensor, kGradients> streamed_backward(const AttentionArguments& a
       backward_chunk(stream, element, chunk, gradient, grad_rows, needs, gradients);
     }
   }
-  const std::array<at::Tensor, kGradients> inputs = {a.q, a.k, a.v, a.window_value, a.segment_value, a.attn_mask};
+  const auto inputs = a.differentiable();
   for (std::size_t i = 0; i < kGradients; ++i)
-    if (needs[i]) gradients[i] = gradients[i].to(inputs[i].scalar_type());
+    if (needs[i]) gradients[i] = gradients[i].to(inputs[i]->scalar_type());
   return gradients;
 }
 

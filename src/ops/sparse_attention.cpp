@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
@@ -26,33 +27,57 @@ double scale_of(const at::Tensor& q, std::optional<double> scale) {
   return scale ? *scale : 1.0 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, q.size(3))));
 }
 
-void check(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& row_offsets,
-           const at::Tensor& key_index, const OptionalTensor& bias) {
+void check(const char* op, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& row_offsets,
+           const at::Tensor& key_index, const OptionalTensor& bias, std::optional<double> softmax_scale) {
   const bool known = q.scalar_type() == at::kFloat || q.scalar_type() == at::kDouble;
-  TORCH_CHECK_VALUE(q.dim() == 4 && known, "[sparse_attention] q must be a float or double tensor [B, H, Q, D], got ",
+  TORCH_CHECK_VALUE(q.dim() == 4 && known, "[", op, "] q must be a float or double tensor [B, H, Q, D], got ",
                     describe(q));
   const auto fits = [&](const at::Tensor& t) {
     return t.dim() == 4 && t.scalar_type() == q.scalar_type() && t.sym_size(0) == q.sym_size(0) &&
            t.sym_size(1) == q.sym_size(1);
   };
-  TORCH_CHECK_VALUE(fits(k) && k.sym_size(3) == q.sym_size(3),
-                    "[sparse_attention] k must be [B, H, K, D] with the batch, heads, head dimension and dtype of q ",
-                    describe(q), ", got ", describe(k));
-  TORCH_CHECK_VALUE(fits(v) && v.sym_size(2) == k.sym_size(2),
-                    "[sparse_attention] v must be [B, H, K, Dv] with the batch, heads, keys and dtype of k ",
-                    describe(k), ", got ", describe(v));
+  TORCH_CHECK_VALUE(fits(k) && k.sym_size(3) == q.sym_size(3), "[", op,
+                    "] k must be [B, H, K, D] with the batch, heads, head dimension and dtype of q ", describe(q),
+                    ", got ", describe(k));
+  TORCH_CHECK_VALUE(fits(v) && v.sym_size(2) == k.sym_size(2), "[", op,
+                    "] v must be [B, H, K, Dv] with the batch, heads, keys and dtype of k ", describe(k), ", got ",
+                    describe(v));
   TORCH_CHECK_VALUE(row_offsets.scalar_type() == at::kLong && row_offsets.dim() == 1 &&
                         row_offsets.sym_size(0) == q.sym_size(0) * q.sym_size(2) + 1,
-                    "[sparse_attention] row_offsets must be int64 [B*Q+1] = [", q.sym_size(0) * q.sym_size(2) + 1,
-                    "], got ", describe(row_offsets));
-  TORCH_CHECK_VALUE(key_index.scalar_type() == at::kInt && key_index.dim() == 1,
-                    "[sparse_attention] key_index must be int32 [nnz], got ", describe(key_index));
+                    "[", op, "] row_offsets must be int64 [B*Q+1] = [", q.sym_size(0) * q.sym_size(2) + 1, "], got ",
+                    describe(row_offsets));
+  TORCH_CHECK_VALUE(key_index.scalar_type() == at::kInt && key_index.dim() == 1, "[", op,
+                    "] key_index must be int32 [nnz], got ", describe(key_index));
   if (bias)
     TORCH_CHECK_VALUE(bias->scalar_type() == q.scalar_type() && bias->dim() == 2 &&
                           bias->sym_size(1) == key_index.sym_size(0) &&
                           (bias->sym_size(0) == 1 || bias->sym_size(0) == q.sym_size(1)),
-                      "[sparse_attention] value must be [1 or H, nnz] = [1 or ", q.sym_size(1), ", ",
-                      key_index.sym_size(0), "] with the dtype of q, got ", describe(*bias));
+                      "[", op, "] value must be [1 or H, nnz] = [1 or ", q.sym_size(1), ", ", key_index.sym_size(0),
+                      "] with the dtype of q, got ", describe(*bias));
+  check_softmax_scale(op, softmax_scale, q.scalar_type());
+}
+
+void check_contents(const char* op, const at::Tensor& k, const at::Tensor& row_offsets, const at::Tensor& key_index,
+                    const OptionalTensor& bias) {
+  check_rows(op, row_offsets, key_index, k.size(2));
+  if (bias) check_bias_values(op, "value", *bias, k.scalar_type());
+}
+
+// What the backward takes beside the forward's arguments.
+void check_saved(const at::Tensor& grad, const at::Tensor& output, const at::Tensor& logsumexp, const at::Tensor& q,
+                 const at::Tensor& v, const c10::List<bool>& needs) {
+  TORCH_CHECK_VALUE(needs.size() == 4, "[sparse_attention_backward] needs must hold 4 flags, got ", needs.size());
+  const c10::SymDimVector rows = {q.sym_size(0), q.sym_size(1), q.sym_size(2)};
+  c10::SymDimVector outputs = rows;
+  outputs.push_back(v.sym_size(3));
+  const auto check_one = [&](const char* name, const at::Tensor& tensor, c10::SymIntArrayRef sizes) {
+    TORCH_CHECK_VALUE(tensor.scalar_type() == q.scalar_type() && tensor.sym_sizes() == sizes,
+                      "[sparse_attention_backward] ", name, " must be ", c10::toString(q.scalar_type()), " ", sizes,
+                      ", got ", describe(tensor));
+  };
+  check_one("grad_output", grad, outputs);
+  check_one("output", output, outputs);
+  check_one("logsumexp", logsumexp, rows);
 }
 
 using Gradients = std::array<at::Tensor, 4>;  // of q, k, v and value; undefined: not asked for
@@ -192,8 +217,8 @@ void backward_double(const Inputs& in, const at::Tensor& grad, const at::Tensor&
 std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                                const at::Tensor& row_offsets, const at::Tensor& key_index,
                                                const OptionalTensor& bias, std::optional<double> softmax_scale) {
-  check(q, k, v, row_offsets, key_index, bias);
-  check_rows("sparse_attention", row_offsets, key_index, q.size(0) * q.size(2), k.size(2));
+  check("sparse_attention", q, k, v, row_offsets, key_index, bias, softmax_scale);
+  check_contents("sparse_attention", k, row_offsets, key_index, bias);
   const Inputs in = inputs_of(q, k, v, row_offsets, key_index, bias, softmax_scale);
   auto output = empty_output(q, v), logsumexp = empty_logsumexp(q);
   (q.scalar_type() == at::kFloat ? forward_float : forward_double)(in, output, logsumexp);
@@ -217,7 +242,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward_cpu(
     const at::Tensor& grad, const at::Tensor& output, const at::Tensor& logsumexp, const at::Tensor& q,
     const at::Tensor& k, const at::Tensor& v, const at::Tensor& row_offsets, const at::Tensor& key_index,
     const OptionalTensor& bias, std::optional<double> softmax_scale, const c10::List<bool>& needs) {
-  TORCH_CHECK_VALUE(needs.size() == 4, "[sparse_attention_backward] needs must hold 4 flags, got ", needs.size());
+  constexpr const char* kOp = "sparse_attention_backward";
+  check(kOp, q, k, v, row_offsets, key_index, bias, softmax_scale);
+  check_saved(grad, output, logsumexp, q, v, needs);
+  check_rows(kOp, row_offsets, key_index, k.size(2));
   const Inputs in = inputs_of(q, k, v, row_offsets, key_index, bias, softmax_scale);
   Gradients gradients = empty_gradients(q, k, v, bias, needs, false);
   (q.scalar_type() == at::kFloat ? backward_float : backward_double)(
@@ -229,15 +257,17 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward_cpu(
 
 std::tuple<at::Tensor, at::Tensor> forward_meta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                                 const at::Tensor& row_offsets, const at::Tensor& key_index,
-                                                const OptionalTensor& bias, std::optional<double>) {
-  check(q, k, v, row_offsets, key_index, bias);
+                                                const OptionalTensor& bias, std::optional<double> softmax_scale) {
+  check("sparse_attention", q, k, v, row_offsets, key_index, bias, softmax_scale);
   return {empty_output(q, v), empty_logsumexp(q)};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward_meta(
-    const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor& q, const at::Tensor& k,
-    const at::Tensor& v, const at::Tensor&, const at::Tensor&, const OptionalTensor& bias, std::optional<double>,
-    const c10::List<bool>& needs) {
+    const at::Tensor& grad, const at::Tensor& output, const at::Tensor& logsumexp, const at::Tensor& q,
+    const at::Tensor& k, const at::Tensor& v, const at::Tensor& row_offsets, const at::Tensor& key_index,
+    const OptionalTensor& bias, std::optional<double> softmax_scale, const c10::List<bool>& needs) {
+  check("sparse_attention_backward", q, k, v, row_offsets, key_index, bias, softmax_scale);
+  check_saved(grad, output, logsumexp, q, v, needs);
   const Gradients gradients = empty_gradients(q, k, v, bias, needs, true);
   return {gradients[0], gradients[1], gradients[2], gradients[3]};
 }
@@ -257,6 +287,15 @@ std::tuple<at::Tensor, at::Tensor> call_forward(const at::Tensor& q, const at::T
   return op.call(q, k, v, row_offsets, key_index, bias, scale);
 }
 
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> call_backward(
+    const at::Tensor& grad, const at::Tensor& output, const at::Tensor& logsumexp, const at::Tensor& q,
+    const at::Tensor& k, const at::Tensor& v, const at::Tensor& row_offsets, const at::Tensor& key_index,
+    const OptionalTensor& bias, std::optional<double> scale, const c10::List<bool>& needs) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("camber::sparse_attention_backward", "").typed<Backward>();
+  return op.call(grad, output, logsumexp, q, k, v, row_offsets, key_index, bias, scale, needs);
+}
+
 struct SparseAttention : public torch::autograd::Function<SparseAttention> {
   static variable_list forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                const at::Tensor& row_offsets, const at::Tensor& key_index, const OptionalTensor& bias,
@@ -270,21 +309,56 @@ struct SparseAttention : public torch::autograd::Function<SparseAttention> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    static const auto op =
-        c10::Dispatcher::singleton().findSchemaOrThrow("camber::sparse_attention_backward", "").typed<Backward>();
     const auto s = context->get_saved_variables();
     const auto bias = s[7].defined() ? OptionalTensor(s[7]) : std::nullopt;
     const std::array<bool, 4> needs = {context->needs_input_grad(0), context->needs_input_grad(1),
                                        context->needs_input_grad(2), bias && context->needs_input_grad(5)};
     const auto [grad_q, grad_k, grad_v, grad_bias] =
-        op.call(gradients[0], s[5], s[6], s[0], s[1], s[2], s[3], s[4], bias,
-                context->saved_data["scale"].toOptional<double>(), c10::List<bool>(c10::ArrayRef<bool>(needs)));
+        call_backward(gradients[0], s[5], s[6], s[0], s[1], s[2], s[3], s[4], bias,
+                      context->saved_data["scale"].toOptional<double>(), c10::List<bool>(c10::ArrayRef<bool>(needs)));
     const auto wanted = [&](const at::Tensor& gradient, std::size_t which) {
       return needs[which] ? gradient : at::Tensor{};
     };
     return {wanted(grad_q, 0), wanted(grad_k, 1), wanted(grad_v, 2), {}, {}, wanted(grad_bias, 3), {}};
   }
 };
+
+// A gradient of the gradient would need the derivative of the recomputing pass.
+struct RefuseSparseDoubleBackward : public torch::autograd::Function<RefuseSparseDoubleBackward> {
+  static variable_list forward(AutogradContext*, const at::Tensor& grad, const at::Tensor& output,
+                               const at::Tensor& logsumexp, const at::Tensor& q, const at::Tensor& k,
+                               const at::Tensor& v, const at::Tensor& row_offsets, const at::Tensor& key_index,
+                               const OptionalTensor& bias, std::optional<double> scale, const c10::List<bool>& needs) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    const auto [grad_q, grad_k, grad_v, grad_bias] =
+        call_backward(grad, output, logsumexp, q, k, v, row_offsets, key_index, bias, scale, needs);
+    return {grad_q, grad_k, grad_v, grad_bias};
+  }
+  static variable_list backward(AutogradContext*, const variable_list&) {
+    TORCH_CHECK_NOT_IMPLEMENTED(false,
+                                "[sparse_attention] double backward must not be asked for: only first derivatives "
+                                "exist (biased_attention with implementation = reference has higher ones)");
+  }
+};
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward_autograd(
+    const at::Tensor& grad, const at::Tensor& output, const at::Tensor& logsumexp, const at::Tensor& q,
+    const at::Tensor& k, const at::Tensor& v, const at::Tensor& row_offsets, const at::Tensor& key_index,
+    const OptionalTensor& bias, std::optional<double> scale, const c10::List<bool>& needs) {
+  const auto result =
+      RefuseSparseDoubleBackward::apply(grad, output, logsumexp, q, k, v, row_offsets, key_index, bias, scale, needs);
+  return {result[0], result[1], result[2], result[3]};
+}
+
+// The kernels take float: what autocast lowered is raised again.
+std::tuple<at::Tensor, at::Tensor> forward_autocast(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                                    const at::Tensor& row_offsets, const at::Tensor& key_index,
+                                                    const OptionalTensor& bias, std::optional<double> scale) {
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
+  const auto raised = [](const at::Tensor& t) { return at::autocast::cached_cast(at::kFloat, t, at::kCPU); };
+  return call_forward(raised(q), raised(k), raised(v), row_offsets, key_index,
+                      bias ? OptionalTensor(raised(*bias)) : std::nullopt, scale);
+}
 
 std::tuple<at::Tensor, at::Tensor> forward_autograd(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                                     const at::Tensor& row_offsets, const at::Tensor& key_index,
@@ -311,6 +385,10 @@ TORCH_LIBRARY_IMPL(camber, Meta, m) {
 }
 TORCH_LIBRARY_IMPL(camber, Autograd, m) {
   m.impl("sparse_attention", &forward_autograd);
+  m.impl("sparse_attention_backward", &backward_autograd);
+}
+TORCH_LIBRARY_IMPL(camber, AutocastCPU, m) {
+  m.impl("sparse_attention", &forward_autocast);
 }
 
 }  // namespace camber::ops

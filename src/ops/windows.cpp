@@ -1,7 +1,12 @@
 #include "camber/ops/windows.h"
 
+#include <algorithm>
+#include <limits>
+#include <vector>
+
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -27,6 +32,11 @@ geometry::KeyLayout layout_of(const at::Tensor& map_shape) {
     TORCH_CHECK_VALUE(data[2 * m] >= 1 && data[2 * m + 1] >= 1,
                       "[build_windows] map_shape must hold sizes of at least 1, got ", data[2 * m], " x ",
                       data[2 * m + 1]);
+    // Keys are counted in int32; the division keeps the product from overflowing.
+    const std::int64_t left = std::numeric_limits<std::int32_t>::max() - next;
+    TORCH_CHECK_VALUE(data[2 * m] <= left / data[2 * m + 1],
+                      "[build_windows] map_shape must hold fewer than 2^31 keys in all, got ", data[2 * m], " x ",
+                      data[2 * m + 1], " after ", next, " keys");
     layout.maps.push_back({.columns = data[2 * m], .rows = data[2 * m + 1], .first_key = next});
     next += layout.maps.back().keys();
   }
@@ -45,20 +55,33 @@ void check_windows(const at::Tensor& center, const at::Tensor& size, const at::T
                     describe(size));
 }
 
+// Odd sizes, and none so large that the square of a distance on its map leaves int32.
+void check_sizes(const at::Tensor& size, const geometry::KeyLayout& layout) {
+  const auto* sizes = size.const_data_ptr<std::int32_t>();
+  const std::size_t maps = layout.maps.size();
+  for (std::int64_t i = 0; i < size.numel(); ++i) {
+    TORCH_CHECK_VALUE(sizes[i] >= 1 && sizes[i] % 2 == 1, "[build_windows] size must be odd and at least 1, got ",
+                      sizes[i]);
+    const auto& map = layout.maps[static_cast<std::size_t>(i) % maps];
+    const std::int64_t dx = std::min<std::int64_t>(sizes[i] / 2, map.columns - 1),
+                       dy = std::min<std::int64_t>(sizes[i] / 2, map.rows - 1);
+    TORCH_CHECK_VALUE(dx * dx + dy * dy <= std::numeric_limits<std::int32_t>::max(),
+                      "[build_windows] size must keep squared distances below 2^31, got ", sizes[i], " on a map of ",
+                      map.columns, " x ", map.rows);
+  }
+}
+
 WindowTensors build_windows_cpu(const at::Tensor& center_in, const at::Tensor& size_in, const at::Tensor& map_shape) {
   check_windows(center_in, size_in, map_shape);
   const auto center = center_in.contiguous(), size = size_in.contiguous();
-  const auto* sizes = size.const_data_ptr<std::int32_t>();
-  for (std::int64_t i = 0; i < size.numel(); ++i)
-    TORCH_CHECK_VALUE(sizes[i] >= 1 && sizes[i] % 2 == 1, "[build_windows] size must be odd and at least 1, got ",
-                      sizes[i]);
   const auto layout = layout_of(map_shape);
+  check_sizes(size, layout);
   static_assert(sizeof(geometry::Cell) == 2 * sizeof(std::int64_t), "a cell is a pair of int64 in a tensor");
   const geometry::WindowRows windows{
       .layout = layout,
       .queries = center.size(0) * center.size(1),
       .center = reinterpret_cast<const geometry::Cell*>(center.const_data_ptr<std::int64_t>()),
-      .size = sizes};
+      .size = size.const_data_ptr<std::int32_t>()};
   const auto options = center.options();
   auto row_offsets = at::empty({windows.queries + 1}, options);
   const std::int64_t entries = windows.count(row_offsets.data_ptr<std::int64_t>());
@@ -69,19 +92,35 @@ WindowTensors build_windows_cpu(const at::Tensor& center_in, const at::Tensor& s
   return {row_offsets, key_index, map_index, squared_distance};
 }
 
+// What both operators on values take: the list, and what is given for each of its entries.
+void check_list(const char* op, const at::Tensor& profile, const at::Tensor& row_offsets, const at::Tensor& map_index) {
+  TORCH_CHECK_VALUE(row_offsets.scalar_type() == at::kLong && row_offsets.dim() == 1 && row_offsets.sym_size(0) >= 1,
+                    "[", op, "] row_offsets must be int64 [B*Q+1], got ", describe(row_offsets));
+  TORCH_CHECK_VALUE(map_index.scalar_type() == at::kInt && map_index.dim() == 1, "[", op,
+                    "] map_index must be int32 [nnz], got ", describe(map_index));
+  TORCH_CHECK_VALUE(profile.dim() == 1 && profile.sym_size(0) == map_index.sym_size(0) &&
+                        (profile.scalar_type() == at::kFloat || profile.scalar_type() == at::kDouble),
+                    "[", op, "] profile must be float or double [nnz] = [", map_index.sym_size(0), "], got ",
+                    describe(profile));
+}
+
 void check_values(const at::Tensor& strength, const at::Tensor& profile, const at::Tensor& row_offsets,
                   const at::Tensor& map_index) {
+  check_list("window_values", profile, row_offsets, map_index);
   TORCH_CHECK_VALUE(strength.dim() == 3 && strength.sym_size(1) == row_offsets.sym_size(0) - 1 &&
-                        (strength.scalar_type() == at::kFloat || strength.scalar_type() == at::kDouble),
-                    "[window_values] strength must be float or double [Hb, B*Q, M] with B*Q = ",
-                    row_offsets.sym_size(0) - 1, ", got ", describe(strength));
-  TORCH_CHECK_VALUE(profile.dim() == 1 && profile.scalar_type() == strength.scalar_type() &&
-                        profile.sym_size(0) == map_index.sym_size(0),
-                    "[window_values] profile must be [nnz] = [", map_index.sym_size(0),
-                    "] with the dtype of strength, got ", describe(profile));
-  TORCH_CHECK_VALUE(map_index.scalar_type() == at::kInt && row_offsets.scalar_type() == at::kLong,
-                    "[window_values] map_index must be int32 and row_offsets int64, got ", describe(map_index), " and ",
-                    describe(row_offsets));
+                        strength.scalar_type() == profile.scalar_type(),
+                    "[window_values] strength must be [Hb, B*Q, M] with B*Q = ", row_offsets.sym_size(0) - 1,
+                    " and the dtype of profile (", profile.scalar_type(), "), got ", describe(strength));
+}
+
+void check_values_backward(const at::Tensor& grad, const at::Tensor& profile, const at::Tensor& row_offsets,
+                           const at::Tensor& map_index, std::int64_t maps) {
+  check_list("window_values_backward", profile, row_offsets, map_index);
+  TORCH_CHECK_VALUE(
+      grad.dim() == 2 && grad.sym_size(1) == profile.sym_size(0) && grad.scalar_type() == profile.scalar_type(),
+      "[window_values_backward] grad must be [Hb, nnz] with nnz = ", profile.sym_size(0), " and the dtype of profile (",
+      profile.scalar_type(), "), got ", describe(grad));
+  TORCH_CHECK_VALUE(maps >= 0, "[window_values_backward] maps must be at least 0, got ", maps);
 }
 
 at::Tensor window_values_cpu(const at::Tensor& strength_in, const at::Tensor& profile_in,
@@ -93,11 +132,8 @@ at::Tensor window_values_cpu(const at::Tensor& strength_in, const at::Tensor& pr
                      entries = profile.size(0);
   const auto* offsets = row_offsets.const_data_ptr<std::int64_t>();
   const auto* map = map_index.const_data_ptr<std::int32_t>();
-  TORCH_CHECK_VALUE(offsets[rows] == entries, "[window_values] row_offsets must end at nnz = ", entries, ", got ",
-                    offsets[rows]);
-  for (std::int64_t e = 0; e < entries; ++e)
-    TORCH_CHECK_VALUE(map[e] >= 0 && map[e] < maps, "[window_values] map_index must lie in 0 .. M-1 = ", maps - 1,
-                      ", got ", map[e]);
+  check_offsets("window_values", "row_offsets", row_offsets, "row", "nnz", entries);
+  check_map_index("window_values", map_index, maps);
   auto value = at::empty({heads, entries}, strength.options());
   AT_DISPATCH_FLOATING_TYPES(strength.scalar_type(), "window_values", [&] {
     const auto* s = strength.const_data_ptr<scalar_t>();
@@ -114,11 +150,14 @@ at::Tensor window_values_cpu(const at::Tensor& strength_in, const at::Tensor& pr
 at::Tensor window_values_backward_cpu(const at::Tensor& grad_in, const at::Tensor& profile_in,
                                       const at::Tensor& row_offsets_in, const at::Tensor& map_index_in,
                                       std::int64_t maps) {
+  check_values_backward(grad_in, profile_in, row_offsets_in, map_index_in, maps);
   const auto grad = grad_in.contiguous(), profile = profile_in.contiguous();
   const auto row_offsets = row_offsets_in.contiguous(), map_index = map_index_in.contiguous();
   const std::int64_t heads = grad.size(0), rows = row_offsets.size(0) - 1, entries = profile.size(0);
   const auto* offsets = row_offsets.const_data_ptr<std::int64_t>();
   const auto* map = map_index.const_data_ptr<std::int32_t>();
+  check_offsets("window_values_backward", "row_offsets", row_offsets, "row", "nnz", entries);
+  check_map_index("window_values_backward", map_index, maps);
   auto result = at::empty({heads, rows, maps}, grad.options());
   AT_DISPATCH_FLOATING_TYPES(grad.scalar_type(), "window_values_backward", [&] {
     const auto* g = profile.const_data_ptr<scalar_t>();
@@ -145,8 +184,9 @@ at::Tensor window_values_meta(const at::Tensor& strength, const at::Tensor& prof
   return at::empty_symint({strength.sym_size(0), profile.sym_size(0)}, strength.options());
 }
 
-at::Tensor window_values_backward_meta(const at::Tensor& grad, const at::Tensor&, const at::Tensor& row_offsets,
-                                       const at::Tensor&, std::int64_t maps) {
+at::Tensor window_values_backward_meta(const at::Tensor& grad, const at::Tensor& profile, const at::Tensor& row_offsets,
+                                       const at::Tensor& map_index, std::int64_t maps) {
+  check_values_backward(grad, profile, row_offsets, map_index, maps);
   return at::empty_symint({grad.sym_size(0), row_offsets.sym_size(0) - 1, maps}, grad.options());
 }
 
@@ -157,26 +197,69 @@ at::Tensor call_window_values(const at::Tensor& strength, const at::Tensor& prof
   return op.call(strength, profile, row_offsets, map_index);
 }
 
+at::Tensor call_window_values_backward(const at::Tensor& grad, const at::Tensor& profile, const at::Tensor& row_offsets,
+                                       const at::Tensor& map_index, std::int64_t maps) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("camber::window_values_backward", "")
+                             .typed<decltype(window_values_backward_cpu)>();
+  return op.call(grad, profile, row_offsets, map_index, maps);
+}
+
+void refuse_gradient_of_profile(const char* op, const at::Tensor& profile) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!(at::GradMode::is_enabled() && profile.requires_grad()), "[", op,
+                              "] profile must not require a gradient: only strength gets one");
+}
+
+// The map from strength to values is linear, and each of the two operators is the other's derivative: autograd goes
+// through them to any order.
 struct WindowValues : public torch::autograd::Function<WindowValues> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& strength, const at::Tensor& profile,
                             const at::Tensor& row_offsets, const at::Tensor& map_index) {
     const at::AutoDispatchBelowADInplaceOrView guard;
+    const auto value = call_window_values(strength, profile, row_offsets, map_index);
     context->save_for_backward({profile, row_offsets, map_index});
     context->saved_data["maps"] = strength.size(2);
-    return call_window_values(strength, profile, row_offsets, map_index);
+    return value;
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    static const auto op = c10::Dispatcher::singleton()
-                               .findSchemaOrThrow("camber::window_values_backward", "")
-                               .typed<decltype(window_values_backward_cpu)>();
     const auto saved = context->get_saved_variables();
-    return {op.call(gradients[0], saved[0], saved[1], saved[2], context->saved_data["maps"].toInt()), {}, {}, {}};
+    const auto maps = context->saved_data["maps"].toInt();
+    return {call_window_values_backward(gradients[0], saved[0], saved[1], saved[2], maps), {}, {}, {}};
+  }
+};
+
+struct WindowValuesBackward : public torch::autograd::Function<WindowValuesBackward> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& grad, const at::Tensor& profile,
+                            const at::Tensor& row_offsets, const at::Tensor& map_index, std::int64_t maps) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    context->save_for_backward({profile, row_offsets, map_index});
+    return call_window_values_backward(grad, profile, row_offsets, map_index, maps);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    return {call_window_values(gradients[0], saved[0], saved[1], saved[2]), {}, {}, {}, {}};
   }
 };
 
 at::Tensor window_values_autograd(const at::Tensor& strength, const at::Tensor& profile, const at::Tensor& row_offsets,
                                   const at::Tensor& map_index) {
+  refuse_gradient_of_profile("window_values", profile);
   return WindowValues::apply(strength, profile, row_offsets, map_index);
+}
+
+at::Tensor window_values_backward_autograd(const at::Tensor& grad, const at::Tensor& profile,
+                                           const at::Tensor& row_offsets, const at::Tensor& map_index,
+                                           std::int64_t maps) {
+  refuse_gradient_of_profile("window_values_backward", profile);
+  return WindowValuesBackward::apply(grad, profile, row_offsets, map_index, maps);
+}
+
+// Values are computed in float, whatever autocast made of the strength.
+at::Tensor window_values_autocast(const at::Tensor& strength, const at::Tensor& profile, const at::Tensor& row_offsets,
+                                  const at::Tensor& map_index) {
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
+  return call_window_values(at::autocast::cached_cast(at::kFloat, strength, at::kCPU),
+                            at::autocast::cached_cast(at::kFloat, profile, at::kCPU), row_offsets, map_index);
 }
 
 }  // namespace
@@ -204,6 +287,10 @@ TORCH_LIBRARY_IMPL(camber, Meta, m) {
 }
 TORCH_LIBRARY_IMPL(camber, Autograd, m) {
   m.impl("window_values", &window_values_autograd);
+  m.impl("window_values_backward", &window_values_backward_autograd);
+}
+TORCH_LIBRARY_IMPL(camber, AutocastCPU, m) {
+  m.impl("window_values", &window_values_autocast);
 }
 
 }  // namespace camber::ops

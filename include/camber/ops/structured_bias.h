@@ -9,7 +9,8 @@ namespace camber::ops {
 /// A sparse additive bias: row b * Q + q of `row_offsets` lists the keys that query q of batch element b leans to.
 ///
 /// Shapes: row_offsets int64 [B*Q+1] from 0 to nnz; key_index int32 [nnz], sorted and unique in a row; value
-/// [Hb, nnz] with Hb = 1 (shared by the heads) or H. The value is differentiable; -inf removes a key, +inf is refused.
+/// [Hb, nnz] with Hb = 1 (shared by the heads) or H. The value is differentiable; -inf removes a key, +inf is refused,
+/// and so is what might become +inf where scores are computed: 2^125 and more in float.
 struct Windows {
   at::Tensor row_offsets{};
   at::Tensor key_index{};

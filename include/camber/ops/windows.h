@@ -12,11 +12,13 @@ struct WindowIndex {
 };
 
 /// center int64 [B, Q, M, 2] holds (column, row) on each of the M maps (a column below 0: no window there); size int32
-/// [B, Q, M], odd; map_shape int64 [M, 2] holds (columns, rows). Windows are cut at the borders of their map.
+/// [B, Q, M], odd; map_shape int64 [M, 2] holds (columns, rows), fewer than 2^31 keys in all. Windows are cut at the
+/// borders of their map.
 WindowIndex build_windows(const at::Tensor& center, const at::Tensor& size, const at::Tensor& map_shape);
 
 /// value[h, e] = profile[e] * strength[h, row of e, map_index[e]], for strength [Hb, B*Q, M] and profile [nnz].
-/// The gradient of strength sums its entries in double, in the order of the list.
+/// The gradient of strength sums its entries in double, in the order of the list; derivatives of any order exist. A
+/// profile that requires a gradient is refused. Under autocast values are computed in float.
 at::Tensor window_values(const at::Tensor& strength, const at::Tensor& profile, const at::Tensor& row_offsets,
                          const at::Tensor& map_index);
 
