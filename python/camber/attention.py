@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from .structured_bias import StructuredBias
+from .structured_bias import StructuredBias, broadcasts
 
 __all__ = [
     "AttentionResult",
@@ -293,7 +293,7 @@ def _batch_and_heads(tensor: Tensor) -> Tensor:
 def _four_dimensions(mask: Tensor, leading: torch.Size, queries: int, keys: int) -> Tensor:
     """A mask that broadcasts to [*, Q, K] as [1|B, 1|H, Q, K], expanded no further than that needs."""
     full = torch.Size([*leading, queries, keys])
-    if mask.dim() > len(full) or any(a not in (1, b) for a, b in zip(reversed(mask.shape), reversed(full))):
+    if not broadcasts(mask.shape, full):
         raise ValueError(
             f"[scaled_dot_product_attention] attn_mask must broadcast to [*, Q, K] = {list(full)}, got {list(mask.shape)}"
         )

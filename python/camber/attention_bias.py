@@ -159,12 +159,14 @@ class AttentionBias(torch.nn.Module):
             sizes = object_window_sizes(boxes.detach().cpu().double(), self.grid, self.camera, matrices)
         else:
             sizes = self._fixed_sizes(center.shape[2]).expand(center.shape[:3]).contiguous()
-        shapes = self._map_shapes(matrices.shape[1])
-        self._warn_of_wide_windows(sizes, shapes)
+        maps = self._map_shapes(matrices.shape[1])
+        # Sizes that follow boxes are known when the graph runs, not when it is compiled.
+        if not torch.compiler.is_compiling():
+            self._warn_of_wide_windows(sizes, maps)
+        shapes = torch.tensor(maps, dtype=torch.int64)
         index = WindowIndex(*torch.ops.camber.build_windows(center, sizes, shapes))
-        offsets = segment_offsets(shapes)
-        shape = (center.shape[0], center.shape[1], int(offsets[-1]))
-        return PlacedWindows(index, window_profile(index, sizes, self.form), offsets, shape)
+        shape = (center.shape[0], center.shape[1], sum(columns * rows for columns, rows in maps))
+        return PlacedWindows(index, window_profile(index, sizes, self.form), segment_offsets(shapes), shape)
 
     def lean(self, trust: Tensor, placed: PlacedWindows, *, layer: int = 0) -> StructuredBias:
         """The bias of a layer from trust [B, Q, X]; differentiable in trust and in the scales."""
@@ -247,11 +249,11 @@ class AttentionBias(torch.nn.Module):
         grids = [self.bev_window] if self.grid is not None else []
         return torch.tensor(grids + [self.camera_window] * (maps - len(grids)), dtype=torch.int32)
 
-    def _map_shapes(self, cameras: int) -> Tensor:
+    def _map_shapes(self, cameras: int) -> list[tuple[int, int]]:
         shapes = [(self.grid.columns, self.grid.rows)] if self.grid is not None else []
         if self.camera is not None:
             shapes += [(self.camera.columns, self.camera.rows)] * cameras
-        return torch.tensor(shapes, dtype=torch.int64)
+        return shapes
 
     def _checked(self, points: Tensor, lidar2img: Tensor | None) -> tuple[Tensor, Tensor]:
         """Points in metres and matrices, both double on the host."""
@@ -275,10 +277,10 @@ class AttentionBias(torch.nn.Module):
             )
         return host, lidar2img.detach().cpu().double()
 
-    def _warn_of_wide_windows(self, sizes: Tensor, shapes: Tensor) -> None:
+    def _warn_of_wide_windows(self, sizes: Tensor, maps: Sequence[tuple[int, int]]) -> None:
         if sizes.numel() == 0 or not self.windows:
             return
-        for m, (largest, (columns, rows)) in enumerate(zip(sizes.amax((0, 1)).tolist(), shapes.tolist())):
+        for m, (largest, (columns, rows)) in enumerate(zip(sizes.amax((0, 1)).tolist(), maps)):
             if 4 * min(largest, columns) * min(largest, rows) > columns * rows:
                 warnings.warn(
                     f"[AttentionBias] a window of {largest} x {largest} cells covers more than a quarter of map {m} "

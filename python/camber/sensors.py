@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -40,20 +40,15 @@ class BevGrid:
     y_min: float = -51.2
     y_max: float = 51.2
     cell: float = 0.8
+    columns: int = field(init=False, repr=False, compare=False)
+    rows: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.cell > 0:
             raise ValueError(f"[BevGrid] cell must be above 0 m, got {self.cell}")
-        _cells_that_fill("x", self.x_min, self.x_max, self.cell)
-        _cells_that_fill("y", self.y_min, self.y_max, self.cell)
-
-    @property
-    def columns(self) -> int:
-        return _cells_that_fill("x", self.x_min, self.x_max, self.cell)
-
-    @property
-    def rows(self) -> int:
-        return _cells_that_fill("y", self.y_min, self.y_max, self.cell)
+        # Counted once, so that a compiler meets whole numbers and not the count of them. The class is frozen.
+        object.__setattr__(self, "columns", _cells_that_fill("x", self.x_min, self.x_max, self.cell))
+        object.__setattr__(self, "rows", _cells_that_fill("y", self.y_min, self.y_max, self.cell))
 
     def cells_at(self, points: Tensor) -> Tensor:
         """(column, row) of points [..., 2 or 3], int64 [..., 2]; -1 where the grid does not hold the point."""

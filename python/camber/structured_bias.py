@@ -59,6 +59,11 @@ class WindowIndex(NamedTuple):
     squared_distance: Tensor  # int32 [nnz]: to the window's centre, in cells
 
 
+def broadcasts(sizes: Sequence[int], to: Sequence[int]) -> bool:
+    """Whether a shape broadcasts to another. Sizes may be symbols of a compiler, which a tuple does not look for."""
+    return len(sizes) <= len(to) and all(a == 1 or a == b for a, b in zip(reversed(sizes), reversed(to)))
+
+
 def _check_form(form: str) -> None:
     if form not in ("box", "gaussian"):
         raise ValueError(f"[StructuredBias] form must be 'box' or 'gaussian', got {form!r}")
@@ -69,7 +74,7 @@ def window_sizes(size: int | Sequence[int] | Tensor, like: torch.Size) -> Tensor
     sizes = torch.as_tensor(size)
     if sizes.is_floating_point() or sizes.is_complex() or sizes.dtype == torch.bool:
         raise ValueError(f"[StructuredBias] size must hold whole numbers, got {sizes.dtype}")
-    if sizes.dim() > 3 or any(a not in (1, b) for a, b in zip(reversed(sizes.shape), reversed(like))):
+    if not broadcasts(sizes.shape, like):
         raise ValueError(
             f"[StructuredBias] size must be a number, one for each of the {like[2]} maps or [B, Q, M] = {list(like)}, "
             f"got {list(sizes.shape)}"

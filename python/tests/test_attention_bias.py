@@ -250,6 +250,28 @@ def test_lean_compiles_to_one_graph():
         torch.testing.assert_close(got, wanted)
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("form", ["box", "gaussian"])
+@pytest.mark.parametrize("follow", [False, True])
+def test_forward_compiles_to_one_graph(follow, form, dynamic):
+    """Wide windows included: their warning is told when nothing is compiled."""
+    points, matrices = draw_points(), rig()
+    boxes = torch.cat((points, torch.rand(BATCH, QUERIES, 4, dtype=torch.float64) * 3 + 0.5), -1) if follow else None
+    bias = camber.AttentionBias(GRID, CAMERA, camera_window=15, form=form)
+    trust = torch.rand(BATCH, QUERIES, 2, requires_grad=True)
+
+    def values(points, matrices, trust, boxes):
+        return bias(points, matrices, trust, boxes=boxes).windows.value
+
+    compiled = torch.compile(values, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    value = compiled(points, matrices, trust, boxes)
+    with pytest.warns(UserWarning, match="covers more than a quarter of map"):
+        expected = values(points, matrices, trust, boxes)
+    torch.testing.assert_close(value, expected)
+    (got,), (wanted,) = (torch.autograd.grad(v.square().sum(), trust) for v in (value, expected))
+    torch.testing.assert_close(got, wanted)
+
+
 def test_petr_has_cameras_alone_and_others_the_grid_alone():
     points, matrices = draw_points(), rig()
     cameras = camber.AttentionBias(None, CAMERA, camera_window=7)(points, matrices, torch.ones(BATCH, QUERIES, 1))

@@ -155,3 +155,22 @@ def test_errors_are_sentences(arguments, sentence):
     with pytest.raises(ValueError) as error:
         camber.scaled_dot_product_attention(**{"query": q, "key": k, "value": v, **arguments})
     assert str(error.value) == sentence
+
+
+class LearnedMask(torch.nn.Module):
+    def __init__(self, *shape):
+        super().__init__()
+        self.mask = torch.nn.Parameter(torch.randn(*shape))
+
+    def forward(self, q, k, v):
+        return camber.scaled_dot_product_attention(q, k, v, self.mask)
+
+
+@pytest.mark.parametrize("shape", [(5, 6), (1, 6), (2, 5, 6), (2, 1, 6), (3, 2, 5, 6), (1, 2, 5, 6)])
+def test_a_parameter_as_mask_compiles_with_dynamic_sizes(shape):
+    """Parameters keep their numbers as sizes, the inputs get symbols: both must be compared, not looked for."""
+    torch.manual_seed(2)
+    q, k, v = (torch.randn(3, 2, n, 8) for n in (5, 6, 6))
+    model = LearnedMask(*shape)
+    compiled = torch.compile(model, dynamic=True, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(q, k, v), model(q, k, v))

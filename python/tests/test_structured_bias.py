@@ -159,3 +159,15 @@ def test_errors_are_sentences():
         "[biased_attention] implementation must be auto, fused, streamed or reference, got 'fast'",
         lambda: camber.biased_attention(*(torch.zeros(1, 1, n, 4) for n in (2, 3, 3)), implementation="fast"),
     )
+
+
+def test_sizes_of_windows_compile_with_dynamic_sizes():
+    sizes = torch.nn.Parameter(torch.tensor([3, 5]), requires_grad=False)
+    center = torch.zeros(2, 3, 2, 2, dtype=torch.int64)
+
+    def values(center, strength):
+        return camber.StructuredBias.from_windows(center, sizes, [(4, 4), (6, 5)], strength).windows.value
+
+    strength = torch.rand(2, 3, 2)
+    compiled = torch.compile(values, dynamic=True, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(center, strength), values(center, strength))
