@@ -48,6 +48,12 @@ class AttentionResult(NamedTuple):
 
 
 def _bias_tensors(bias: StructuredBias | None) -> tuple[Tensor | None, ...]:
+    if bias is not None and not isinstance(bias, StructuredBias):
+        got = f"a tensor {list(bias.shape)}" if isinstance(bias, Tensor) else type(bias).__name__
+        raise TypeError(
+            f"[biased_attention] bias must be a StructuredBias or None, got {got}: a dense bias goes in as attn_mask (see "
+            "camber.dense_mask) or through StructuredBias.from_dense"
+        )
     windows = bias.windows if bias is not None else None
     segments = bias.segments if bias is not None else None
     return (
@@ -57,6 +63,23 @@ def _bias_tensors(bias: StructuredBias | None) -> tuple[Tensor | None, ...]:
         segments.offsets if segments is not None else None,
         segments.value if segments is not None else None,
     )
+
+
+def _bool_padding(mask: Tensor) -> Tensor:
+    """A padding mask of floats, 0 = kept and -inf = blocked, as a bool one. Its other values would be a bias."""
+    blocked = mask == -math.inf
+    if torch.compiler.is_compiling():
+        torch._assert_async((blocked | (mask == 0)).all(), _FLOAT_PADDING)
+    elif mask.requires_grad or not bool((blocked | (mask == 0)).all()):
+        got = "one that requires a gradient" if mask.requires_grad else f"values from {mask.min()} to {mask.max()}"
+        raise ValueError(f"{_FLOAT_PADDING}, got {got}")
+    return blocked
+
+
+_FLOAT_PADDING = (
+    "[biased_attention] key_padding_mask must be bool [B, K] (True = blocked), or float with 0 (kept) and -inf (blocked) "
+    "alone: other values go in as attn_mask"
+)
 
 
 def biased_attention(
@@ -83,7 +106,7 @@ def biased_attention(
 
     - attn_mask: float [1|B, 1|H, Q, K], added to the scores, differentiable;
     - blocked_mask: bool [1|B, 1|H, Q, K], True = blocked (the opposite of SDPA's bool mask);
-    - key_padding_mask: bool [B, K], True = blocked; key_lengths: int64 [B];
+    - key_padding_mask: bool [B, K], True = blocked, or float, 0 = kept and -inf = blocked; key_lengths: int64 [B];
     - segment_available: bool [B, S], which sensors delivered; needs segments. Keys of an absent one cost nothing.
 
     A row without a finite score gives output 0, logsumexp -inf and gradients 0. Dropout of the weights is a function of
@@ -101,6 +124,8 @@ def biased_attention(
     >>> strength.grad.shape
     torch.Size([1, 3, 1])
     """
+    if key_padding_mask is not None and key_padding_mask.is_floating_point():
+        key_padding_mask = _bool_padding(key_padding_mask)
     output, logsumexp, rows, mass = torch.ops.camber.biased_attention(
         q,
         k,

@@ -11,13 +11,15 @@ import torch
 from torch import Tensor
 
 from .bounded_scale import BoundedScale
-from .sensors import BevGrid, CameraMap, object_window_sizes, project
+from .sensors import BevGrid, CameraMap, Matrices, host_matrices, object_window_sizes, project
 from .structured_bias import (
     Segments,
     StructuredBias,
     WindowForm,
     WindowIndex,
     Windows,
+    in_float,
+    once,
     segment_offsets,
     window_profile,
 )
@@ -94,9 +96,8 @@ class AttentionBias(torch.nn.Module):
         self.point_range = tuple(point_range) if point_range is not None else None
         self._scheduled_clip: float | None = None
         self._check()
-        shape = self._scale_shape()
-        self.scale = BoundedScale(**{**(scale or {}), "shape": shape})
-        largest = clip if clip is not None else self.scale.max
+        self.scale = BoundedScale(**self._with_shape("scale", scale or {}))
+        largest = clip if clip is not None else self.scale.bounds_at(epoch=0, step=0)[1]
         if value_dtype == torch.float16 and largest > 10:
             raise ValueError(
                 "[AttentionBias] clip must be at most 10 in half precision, where exp overflows beyond 11.09, got "
@@ -105,12 +106,14 @@ class AttentionBias(torch.nn.Module):
         self.segment_scale: BoundedScale | None = None
         if segments:
             defaults = {"init": 2.5, "min": 0.0, "max": 10.0, "warn_threshold": 8.0}
-            self.segment_scale = BoundedScale(**{**defaults, **(segment_scale or {}), "shape": shape})
+            self.segment_scale = BoundedScale(
+                **self._with_shape("segment_scale", {**defaults, **(segment_scale or {})})
+            )
 
     def forward(
         self,
         reference_points: Tensor,
-        lidar2img: Tensor | None,
+        lidar2img: Matrices | None,
         trust: Tensor,
         *,
         layer: int = 0,
@@ -124,14 +127,15 @@ class AttentionBias(torch.nn.Module):
     def place(
         self,
         reference_points: Tensor,
-        lidar2img: Tensor | None = None,
+        lidar2img: Matrices | None = None,
         *,
         available: Tensor | None = None,
         boxes: Tensor | None = None,
     ) -> PlacedWindows:
         """The windows of queries at reference points [B, Q, 3] (metres, LiDAR frame, or [0, 1] with point_range).
 
-        lidar2img [B, V, 4, 4] takes LiDAR points onto the network's picture. Maps that available [B, M] calls absent get
+        lidar2img [B, V, 4, 4] takes LiDAR points onto the network's picture: a tensor, an array, or lists of them as
+        mmdetection3d's img_metas hold them (for each element of the batch a list of one 4 x 4 array a camera). Maps that available [B, M] calls absent get
         no window. With boxes [B, Q, 7] = (cx, cy, cz, length, width, height, yaw) the windows follow the objects: the
         smallest odd size that covers the projected box, within 3 .. 31.
 
@@ -173,18 +177,16 @@ class AttentionBias(torch.nn.Module):
         maps = placed.offsets.shape[0] - 1
         windows: Windows | None = None
         if self.windows:
+            strength = self.strength(trust, maps, layer=layer)
             value = torch.ops.camber.window_values(
-                self.strength(trust, maps, layer=layer),
-                placed.profile.to(trust.dtype),
-                placed.index.row_offsets,
-                placed.index.map_index,
+                strength, placed.profile.to(strength.dtype), placed.index.row_offsets, placed.index.map_index
             )
-            windows = Windows(placed.index.row_offsets, placed.index.key_index, self._hand_over(value))
+            windows = Windows(placed.index.row_offsets, placed.index.key_index, once(self._hand_over(value)))
         segment_value: Tensor | None = None
         if self.segment_scale is not None:
             lean = self._weights_by_map(trust, maps) * self._factor(self.segment_scale(), maps, layer)
             limit = self.segment_scale.bounds[1].to(lean.dtype)
-            segment_value = self._hand_over(lean.clamp(-limit, limit).transpose(0, 1))
+            segment_value = once(self._hand_over(lean.clamp(-limit, limit).transpose(0, 1)))
         return StructuredBias(windows, Segments(placed.offsets, segment_value), placed.shape)
 
     def strength(self, trust: Tensor, maps: int, *, layer: int = 0) -> Tensor:
@@ -217,7 +219,7 @@ class AttentionBias(torch.nn.Module):
         return self.scale.bounds[1] if given is None else self.scale.bounds.new_tensor(given)
 
     def _weights_by_map(self, trust: Tensor, maps: int) -> Tensor:
-        """[1, B, Q, M]: the weight of each map's sensor."""
+        """[1, B, Q, M]: the weight of each map's sensor, float whatever came (a router under autocast), or double."""
         grids = int(self.grid is not None)
         cameras = maps - grids
         sensors = maps if self.per_camera else grids + int(self.camera is not None)
@@ -225,7 +227,7 @@ class AttentionBias(torch.nn.Module):
             raise ValueError(f"[AttentionBias] trust must be [B, Q, {sensors}], got {list(trust.shape)}")
         if not self.per_camera and cameras > 0:
             trust = torch.cat((trust[..., :grids], trust[..., grids:].expand(-1, -1, cameras)), 2)
-        return trust.unsqueeze(0)
+        return in_float(trust).unsqueeze(0)
 
     def _factor(self, value: Tensor, maps: int, layer: int) -> Tensor:
         """The scale as a factor of [Hb, B, Q, M]."""
@@ -240,10 +242,18 @@ class AttentionBias(torch.nn.Module):
         """Values are computed in float and handed over in the type asked for; double stays double."""
         return value if value.dtype == torch.float64 else value.to(self.value_dtype)
 
-    def _scale_shape(self) -> tuple[int, ...]:
+    def _with_shape(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a scale with the shape that `sharing` asks for. A shared one may be [1]: FSDP2 shards no []."""
         modalities = int(self.grid is not None) + int(self.camera is not None)
         shapes = {"per_modality": (modalities,), "per_layer": (self.num_layers,), "per_head": (self.num_heads,)}
-        return shapes.get(self.sharing, ())
+        wanted = shapes.get(self.sharing, ())
+        given = tuple(options.get("shape", wanted))
+        if given not in (wanted, wanted or (1,)):
+            raise ValueError(
+                f"[AttentionBias] shape of {name} must be {list(wanted)}{'' if wanted else ' or [1]'} for sharing = "
+                f"{self.sharing!r}, got {list(given)}"
+            )
+        return {**options, "shape": given}
 
     def _fixed_sizes(self, maps: int) -> Tensor:
         grids = [self.bev_window] if self.grid is not None else []
@@ -255,7 +265,7 @@ class AttentionBias(torch.nn.Module):
             shapes += [(self.camera.columns, self.camera.rows)] * cameras
         return shapes
 
-    def _checked(self, points: Tensor, lidar2img: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _checked(self, points: Tensor, lidar2img: Matrices | None) -> tuple[Tensor, Tensor]:
         """Points in metres and matrices, both double on the host."""
         if points.dim() != 3 or points.shape[2] != 3:
             raise ValueError(f"[AttentionBias] reference_points must be [B, Q, 3], got {list(points.shape)}")
@@ -265,17 +275,18 @@ class AttentionBias(torch.nn.Module):
             host = host * (high - low) + low
         if self.camera is None:
             return host, host.new_zeros(points.shape[0], 0, 4, 4)
+        matrices = None if lidar2img is None else host_matrices(lidar2img)
         if (
-            lidar2img is None
-            or lidar2img.dim() != 4
-            or lidar2img.shape[0] != points.shape[0]
-            or (lidar2img.shape[2:] != (4, 4))
+            matrices is None
+            or matrices.dim() != 4
+            or matrices.shape[0] != points.shape[0]
+            or (matrices.shape[2:] != (4, 4))
         ):
             raise ValueError(
                 f"[AttentionBias] lidar2img must be [B, V, 4, 4] with B = {points.shape[0]}, got "
-                f"{None if lidar2img is None else list(lidar2img.shape)}"
+                f"{None if matrices is None else list(matrices.shape)}"
             )
-        return host, lidar2img.detach().cpu().double()
+        return host, matrices
 
     def _warn_of_wide_windows(self, sizes: Tensor, maps: Sequence[tuple[int, int]]) -> None:
         if sizes.numel() == 0 or not self.windows:

@@ -54,6 +54,11 @@ def _check_bounds(owner: str, low: float, high: float, log: bool) -> None:
         _fail(f"{owner}min must be above 0 in log space, got {low}")
 
 
+def whole(tensor: Tensor) -> Tensor:
+    """The whole of a tensor that is sharded over processes (a DTensor of FSDP2); any other is whole."""
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
 class BoundedScale(torch.nn.Module):
     """A learnable number, or one per modality, layer or head, that stays inside [min, max].
 
@@ -111,18 +116,31 @@ class BoundedScale(torch.nn.Module):
         self.warn_threshold, self.l2_weight, self.l2_center = warn_threshold, l2_weight, l2_center
         self.bounds_schedule, self.shape = tuple(bounds_schedule), tuple(shape)
         self._check()
-        low, high = self.bounds_at(epoch=0, step=0)
-        self.register_buffer("bounds", torch.tensor([low, high], dtype=torch.float64, device=device))
-        raw_type = dtype or torch.get_default_dtype()
-        first = torch.full(self.shape, self.init, dtype=torch.float64, device=device)
-        raw = self._map(raw_type).raw_of(first).to(raw_type)
+        self.register_buffer("bounds", torch.empty(2, dtype=torch.float64, device=device))
+        raw = torch.empty(self.shape, dtype=dtype or torch.get_default_dtype(), device=device)
         if learnable:
             self.raw = torch.nn.Parameter(raw)
         else:
             self.register_buffer("raw", raw)
+        self.reset_parameters()
+        ALL_SCALES.add(self)
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Value, bounds and counters of the start. A scale made on the meta device needs it after `to_empty`.
+
+        >>> import torch, camber
+        >>> scale = camber.BoundedScale(init=3.0, device="meta").to_empty(device="cpu")
+        >>> scale.reset_parameters()
+        >>> scale().item(), scale.max
+        (3.0, 5.0)
+        """
+        bounds = torch.tensor(self.bounds_at(epoch=0, step=0), dtype=torch.float64, device="cpu")
+        first = torch.tensor(self.init, dtype=torch.float64, device="cpu")
+        self.bounds.copy_(bounds)
+        self.raw.fill_(self._map(self.raw.dtype, bounds).raw_of(first).item())
         self.reset_counters()
         self._warned = False
-        ALL_SCALES.add(self)
 
     @staticmethod
     def preset(name: str, **changes: Any) -> BoundedScale:
@@ -141,7 +159,7 @@ class BoundedScale(torch.nn.Module):
         ALL_SCALES.add(self)
 
     def extra_repr(self) -> str:
-        low, high = self.bounds.tolist()
+        low, high = self.bounds_at(epoch=0, step=0) if self.bounds.is_meta else self.bounds.tolist()
         space = "log" if self.in_log_space else "linear"
         fixed = "" if self.learnable else ", fixed"
         return f"{self.constraint}, {space}, init={self.init}, bounds=[{low}, {high}], shape={list(self.shape)}{fixed}"
@@ -242,7 +260,7 @@ class BoundedScale(torch.nn.Module):
         if self.constraint not in ("sigmoid", "none"):
             above, below = raw > mapping.raw_bounds[1], raw < mapping.lowest_raw()
         self.num_steps += 1
-        self.steps_at_bound = self.steps_at_bound + (above | below).cpu().long()
+        self.steps_at_bound = self.steps_at_bound + whole(above | below).cpu().long()
         if self.constraint != "projected":
             return ScaleProjection(torch.zeros_like(above), torch.zeros_like(below))
         self.raw.copy_(raw.clamp(mapping.raw_bounds[0], mapping.raw_bounds[1]))
@@ -255,10 +273,10 @@ class BoundedScale(torch.nn.Module):
     def reset_counters(self) -> None:
         """Starts the counting of steps anew."""
         self.num_steps = 0
-        self.steps_at_bound = torch.zeros(self.shape, dtype=torch.int64)
+        self.steps_at_bound = torch.zeros(self.shape, dtype=torch.int64, device="cpu")
 
-    def _map(self, raw_type: torch.dtype) -> BoundedMap:
-        bounds = self.bounds.double()
+    def _map(self, raw_type: torch.dtype, bounds: Tensor | None = None) -> BoundedMap:
+        bounds = self.bounds.double() if bounds is None else bounds
         raw_bounds = (bounds.log() if self.in_log_space else bounds).to(raw_type).double()
         return BoundedMap(self.constraint, self.in_log_space, bounds, raw_bounds)
 

@@ -8,27 +8,56 @@ from typing import Any
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from .bounded_scale import ALL_SCALES
+from .bounded_scale import ALL_SCALES, whole
+
+# Running means of the gradient, in the names of torch and of those who follow it: a step goes against them.
+_MOMENTUM = ("momentum_buffer", "exp_avg")
+# What else torch's own optimisers keep of a parameter: squares, sizes and counts, which push nowhere.
+_WITHOUT_DIRECTION = {
+    "step",
+    "exp_avg_sq",
+    "max_exp_avg_sq",
+    "exp_inf",
+    "square_avg",
+    "grad_avg",
+    "acc_delta",
+    "sum",
+    "mu_product",
+    "ax",
+    "eta",
+    "mu",
+    "prev",
+    "step_size",
+    "variance",
+    "row_var",
+    "col_var",
+}
+_TOLD: set[tuple[str, str]] = set()
 
 
-def _momentum_name(optimizer: torch.optim.Optimizer) -> str:
-    """The state that holds the running mean of the gradient."""
-    if isinstance(optimizer, torch.optim.SGD):
-        return "momentum_buffer"
-    if isinstance(optimizer, (torch.optim.Adam, torch.optim.AdamW)):
-        return "exp_avg"
-    raise ValueError(
-        f"[project_scales] optimizer must be torch.optim.SGD, Adam or AdamW, got {type(optimizer).__name__}"
-    )
+def _tell_of_unknown(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Once for every kind of optimiser and name."""
+    for name, value in state.items():
+        known = name in _MOMENTUM or name in _WITHOUT_DIRECTION or not isinstance(value, torch.Tensor)
+        kind = type(optimizer).__name__
+        if not known and (kind, name) not in _TOLD:
+            _TOLD.add((kind, name))
+            warnings.warn(
+                f"[project_scales] the state of a scale must be {' or '.join(_MOMENTUM)} to be reset at a bound, got "
+                f"{name!r} of {kind}, which is left alone",
+                stacklevel=3,
+            )
 
 
 @torch.no_grad()
 def project_scales(optimizer: torch.optim.Optimizer) -> int:
     """To be called after every `optimizer.step()`: puts the projected scales that it holds back onto their bounds.
 
-    Where an element was projected, momentum that points outward is zeroed: SGD's momentum_buffer, Adam's and AdamW's
-    exp_avg; exp_avg_sq and the step count stay. Returns how many elements were projected. An optimiser other than SGD,
-    Adam or AdamW is an error. Weight decay on a scale is warned of: it pulls a scale to 0, one in log space to 1.
+    Where an element was projected, momentum that points outward is zeroed: the state momentum_buffer (SGD, RMSprop) or
+    exp_avg (Adam, AdamW and their kin); squares and the step count stay. Any optimiser will do: one without momentum has
+    nothing to zero, and state of another name is left alone, which is told once. Returns how many elements were
+    projected. Weight decay on a scale is warned of: it pulls a scale to 0, one in log space to 1. Sharded scales (FSDP2)
+    are projected where they lie; all ranks make the call.
 
     >>> import torch, camber
     >>> scale = camber.BoundedScale()
@@ -38,8 +67,7 @@ def project_scales(optimizer: torch.optim.Optimizer) -> int:
     >>> camber.project_scales(optimizer)
     0
     """
-    momentum_name = _momentum_name(optimizer)
-    decay = {id(p): float(group["weight_decay"]) for group in optimizer.param_groups for p in group["params"]}
+    decay = {id(p): float(group.get("weight_decay", 0.0)) for group in optimizer.param_groups for p in group["params"]}
     projected = 0
     for scale in [s for s in ALL_SCALES if id(s.raw) in decay]:
         if decay[id(scale.raw)] != 0:
@@ -49,9 +77,10 @@ def project_scales(optimizer: torch.optim.Optimizer) -> int:
                 stacklevel=2,
             )
         moved = scale.project()
-        projected += int((moved.above | moved.below).sum())
-        momentum = optimizer.state.get(scale.raw, {}).get(momentum_name)
-        if momentum is not None:
+        projected += int(whole(moved.above | moved.below).sum())
+        state = optimizer.state.get(scale.raw, {})
+        _tell_of_unknown(optimizer, state)
+        for momentum in (state[name] for name in _MOMENTUM if isinstance(state.get(name), torch.Tensor)):
             # A step goes against the momentum: below zero it pushes the raw value up.
             momentum.masked_fill_(moved.above & (momentum < 0), 0.0)
             momentum.masked_fill_(moved.below & (momentum > 0), 0.0)
@@ -70,7 +99,6 @@ def project_after_step(optimizer: torch.optim.Optimizer) -> RemovableHandle:
     >>> scale.raw.item()
     5.0
     """
-    _momentum_name(optimizer)  # an unknown optimiser is refused at once
 
     def project(held: torch.optim.Optimizer, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         project_scales(held)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+Matrices = Any  # a tensor, an array, or lists of them; numpy is not needed and has no name here
 MINIMUM_DEPTH = 0.1  # metres; a point nearer than this counts as not seen
 _SMALLEST_OBJECT_WINDOW, _LARGEST_OBJECT_WINDOW = 3, 31
 
@@ -90,6 +91,26 @@ class CameraMap:
         column = (u / (self.width / self.columns)).floor().clamp(max=self.columns - 1)
         row = (v / (self.height / self.rows)).floor().clamp(max=self.rows - 1)
         return torch.stack((column, row), -1).where(seen.unsqueeze(-1), -1.0).to(torch.int64)
+
+
+def host_matrices(lidar2img: Matrices) -> Tensor:
+    """Matrices as one double tensor on the host, from a tensor, an array, or lists of them.
+
+    >>> import numpy
+    >>> host_matrices([[numpy.eye(4), numpy.eye(4)]]).shape
+    torch.Size([1, 2, 4, 4])
+    """
+    if isinstance(lidar2img, Tensor):
+        return lidar2img.detach().cpu().double()
+    try:
+        if isinstance(lidar2img, (list, tuple)):
+            return torch.stack([host_matrices(part) for part in lidar2img])
+        return torch.as_tensor(lidar2img, dtype=torch.float64, device="cpu")
+    except (RuntimeError, TypeError, ValueError) as reason:
+        raise ValueError(
+            "[AttentionBias] lidar2img must be a tensor, an array or lists of 4 x 4 arrays, as many for each element of the "
+            f"batch, got {type(lidar2img).__name__} ({str(reason).splitlines()[0]})"
+        ) from None
 
 
 class Projection(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -62,6 +62,39 @@ class WindowIndex(NamedTuple):
 def broadcasts(sizes: Sequence[int], to: Sequence[int]) -> bool:
     """Whether a shape broadcasts to another. Sizes may be symbols of a compiler, which a tuple does not look for."""
     return len(sizes) <= len(to) and all(a == 1 or a == b for a, b in zip(reversed(sizes), reversed(to)))
+
+
+def in_float(tensor: Tensor) -> Tensor:
+    """In float, or in double where it came so: the types that values are computed in."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+class _Once(torch.autograd.Function):
+    """The identity, whose backward says in a sentence that the graph behind it was gone through and freed."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor) -> Tensor:
+        ctx.save_for_backward(value.new_empty(0))
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        try:
+            _ = ctx.saved_tensors
+        except RuntimeError:
+            raise RuntimeError(
+                "[StructuredBias] a bias that layers share must meet one backward pass, got a second one through its "
+                "freed graph: give torch.utils.checkpoint use_reentrant=False, or backward retain_graph=True"
+            ) from None
+        return gradient
+
+
+def once(value: Tensor) -> Tensor:
+    """Values of a bias as they are handed over to be shared by layers."""
+    if torch.compiler.is_compiling() or not value.requires_grad:
+        return value
+    shared: Tensor = _Once.apply(value)
+    return shared
 
 
 def _check_form(form: str) -> None:
@@ -159,7 +192,8 @@ class StructuredBias:
 
         center int64 [B, Q, M, 2] holds (column, row) on each of the M maps (a column below 0: no window there); size,
         odd, is one number, one a map, or int [B, Q, M]; map_shape [M, 2] holds (columns, rows) in the order of the keys;
-        strength [B, Q, M], or [Hb, B, Q, M] for one a head, is what gets the gradient. Windows are cut at the borders
+        strength [B, Q, M], or [Hb, B, Q, M] for one a head, is what gets the gradient; values are computed in float, of a
+        double one in double. Windows are cut at the borders
         of their map. The maps become the bias's segments, without values.
 
         >>> import torch, camber
@@ -182,12 +216,12 @@ class StructuredBias:
                 f"[StructuredBias] strength must be [B, Q, M] or [Hb, B, Q, M] with [B, Q, M] = {list(center.shape[:3])}, "
                 f"got {list(strength.shape)}"
             )
-        per_head = strength if strength.dim() == 4 else strength.unsqueeze(0)
-        profile = window_profile(index, sizes, form).to(strength.dtype)
+        per_head = in_float(strength if strength.dim() == 4 else strength.unsqueeze(0))
+        profile = window_profile(index, sizes, form).to(per_head.dtype)
         value = torch.ops.camber.window_values(per_head.flatten(1, 2), profile, index.row_offsets, index.map_index)
         offsets = segment_offsets(shapes)
         return StructuredBias(
-            windows=Windows(index.row_offsets, index.key_index, value),
+            windows=Windows(index.row_offsets, index.key_index, once(value)),
             segments=Segments(offsets),
             shape=(center.shape[0], center.shape[1], int(offsets[-1])),
         )
@@ -252,6 +286,23 @@ class StructuredBias:
             spread = self.segments.value.repeat_interleave(self.segments.offsets.diff(), -1, output_size=k)
             dense = spread if dense is None else dense + spread
         return torch.zeros(b, 1, q, k) if dense is None else dense
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> StructuredBias:
+        """The bias on a device, its values in a type; indices keep theirs. Differentiable.
+
+        >>> import torch, camber
+        >>> bias = camber.StructuredBias.from_dense(torch.eye(3)[None]).to("cpu", torch.bfloat16)
+        >>> bias.windows.value.dtype, bias.windows.key_index.dtype
+        (torch.bfloat16, torch.int32)
+        """
+        windows, segments = self.windows, self.segments
+        if windows is not None:
+            row_offsets, key_index = windows.row_offsets.to(device), windows.key_index.to(device)
+            windows = Windows(row_offsets, key_index, windows.value.to(device, dtype))
+        if segments is not None:
+            value = None if segments.value is None else segments.value.to(device, dtype)
+            segments = Segments(segments.offsets.to(device), value)
+        return StructuredBias(windows, segments, self.shape)
 
     def bytes(self) -> int:
         """What the bias really occupies.

@@ -168,3 +168,48 @@ def test_explains_what_ran():
     # Double inputs are never taken by the fused kernels, and the answer says so.
     q, k, v, bias, _ = make_inputs(torch.float64)
     assert camber.explain_attention(q, k, v, bias).startswith("streamed ran; fused: ")
+
+
+def test_float_padding_of_zeros_and_infinities():
+    """What CMT passes: float zeros for keys that all exist."""
+    q, k, v, _, _ = make_inputs()
+    plain = camber.biased_attention(q, k, v).output
+    assert torch.equal(camber.biased_attention(q, k, v, key_padding_mask=torch.zeros(BATCH, KEYS)).output, plain)
+    blocked = torch.zeros(BATCH, KEYS, dtype=torch.bool)
+    blocked[1, 3:] = True
+    added = torch.zeros(BATCH, KEYS).masked_fill(blocked, -math.inf)
+    expected = camber.biased_attention(q, k, v, key_padding_mask=blocked).output
+    assert torch.equal(camber.biased_attention(q, k, v, key_padding_mask=added).output, expected)
+
+    def attend(q, mask):
+        return camber.biased_attention(q, k, v, key_padding_mask=mask).output
+
+    compiled = torch.compile(attend, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(q, added), expected)
+    with pytest.raises(RuntimeError, match="key_padding_mask must be bool .* other values go in as attn_mask"):
+        compiled(q, torch.ones(BATCH, KEYS))
+
+
+def test_other_float_padding_is_a_sentence():
+    q, k, v, _, _ = make_inputs()
+    start = (
+        "[biased_attention] key_padding_mask must be bool [B, K] (True = blocked), or float with 0 (kept) and -inf "
+        "(blocked) alone: other values go in as attn_mask, got "
+    )
+    for mask, got in (
+        (torch.eye(BATCH, KEYS), "values from 0.0 to 1.0"),
+        (torch.zeros(BATCH, KEYS, requires_grad=True), "one that requires a gradient"),
+    ):
+        with pytest.raises(ValueError) as error:
+            camber.biased_attention(q, k, v, key_padding_mask=mask)
+        assert str(error.value) == start + got
+
+
+@pytest.mark.parametrize("call", [camber.biased_attention, camber.explain_attention])
+def test_another_bias_is_a_sentence(call):
+    q, k, v, _, mask = make_inputs()
+    end = ": a dense bias goes in as attn_mask (see camber.dense_mask) or through StructuredBias.from_dense"
+    for bias, got in ((mask, "a tensor [1, 2, 5, 14]"), ({}, "dict")):
+        with pytest.raises(TypeError) as error:
+            call(q, k, v, bias)
+        assert str(error.value) == f"[biased_attention] bias must be a StructuredBias or None, got {got}{end}"

@@ -149,6 +149,19 @@ OPTIMIZERS = {
     "nesterov": lambda p: torch.optim.SGD(p, lr=1.0, momentum=0.9, nesterov=True),
     "adam": lambda p: torch.optim.Adam(p, lr=1.0),
     "adamw": lambda p: torch.optim.AdamW(p, lr=1.0, weight_decay=0.0),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1.0, momentum=0.9, centered=True),
+    "nadam": lambda p: torch.optim.NAdam(p, lr=1.0),
+    "radam": lambda p: torch.optim.RAdam(p, lr=1.0),
+    "adamax": lambda p: torch.optim.Adamax(p, lr=1.0),
+}
+WITHOUT_MOMENTUM = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=1.0),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1.0),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=1.0),
+    "adadelta": lambda p: torch.optim.Adadelta(p, lr=1e4),
+    "rprop": lambda p: torch.optim.Rprop(p, lr=1.0),
+    "asgd": lambda p: torch.optim.ASGD(p, lr=1.0),
+    "adafactor": lambda p: torch.optim.Adafactor(p, lr=1.0, weight_decay=0.0),
 }
 
 
@@ -169,6 +182,45 @@ def test_projection_resets_outward_momentum_element_by_element(make):
     if "exp_avg_sq" in state:
         assert (state["exp_avg_sq"] > 0).all() and state["step"] == 6
     assert scale.share_at_bound()[0] > 0.5 and scale.num_steps == 6
+
+
+@pytest.mark.parametrize("make", WITHOUT_MOMENTUM.values(), ids=WITHOUT_MOMENTUM)
+def test_any_optimizer_is_projected(make):
+    scale = camber.BoundedScale(2.5, shape=(2,))
+    optimizer = make(scale.parameters())
+    camber.project_after_step(optimizer)
+    for _ in range(8):
+        optimizer.zero_grad()
+        (scale() * torch.tensor([-1.0, 1.0])).sum().backward()
+        optimizer.step()
+    assert scale.raw.tolist() == [5.0, 0.5]
+
+
+class Heavy(torch.optim.SGD):
+    """An optimiser of someone else's, with a momentum of its own name."""
+
+    def step(self, closure=None):
+        loss = super().step(closure)
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self.state[parameter]["heaviness"] = torch.full_like(parameter, -3.0)
+        return loss
+
+
+def test_unknown_state_is_left_alone_and_told_once():
+    scale = camber.BoundedScale(5.0)
+    optimizer = Heavy(scale.parameters(), lr=1.0)
+    (-scale()).backward()
+    optimizer.step()
+    sentence = (
+        "[project_scales] the state of a scale must be momentum_buffer or exp_avg to be reset at a bound, got 'heaviness' "
+        "of Heavy, which is left alone"
+    )
+    with pytest.warns(UserWarning) as told:
+        projected = [camber.project_scales(optimizer) for _ in range(2)]
+    assert projected == [1, 0]
+    assert [str(warning.message) for warning in told] == [sentence]
+    assert optimizer.state[scale.raw]["heaviness"] == -3.0
 
 
 def test_inward_momentum_stays():
@@ -303,6 +355,17 @@ def test_errors_are_sentences(options, sentence):
 def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="preset must be one of conservative, aggressive"):
         camber.BoundedScale.preset("bold")
-    for call in (camber.project_scales, camber.project_after_step):
-        with pytest.raises(ValueError, match="optimizer must be torch.optim.SGD, Adam or AdamW, got RMSprop"):
-            call(torch.optim.RMSprop(camber.BoundedScale().parameters()))
+
+
+@pytest.mark.parametrize("constraint", ["projected", "sigmoid", "log_clamp"])
+def test_made_on_the_meta_device(constraint):
+    with torch.device("meta"):
+        scale = camber.BoundedScale(3.0, constraint=constraint, shape=(2,))
+    assert scale.raw.is_meta and "bounds=[0.5, 5.0]" in repr(scale)
+    scale = scale.to_empty(device="cpu")
+    scale.reset_parameters()
+    twin = camber.BoundedScale(3.0, constraint=constraint, shape=(2,))
+    assert torch.equal(scale.raw, twin.raw) and torch.equal(scale.bounds, twin.bounds)
+    optimizer = torch.optim.SGD(scale.parameters(), lr=0.1)
+    assert camber.project_scales(optimizer) == 0
+    assert scale.share_at_bound().tolist() == [0.0, 0.0]

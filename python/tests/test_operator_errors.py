@@ -85,7 +85,11 @@ def values_backward_arguments():
 
 def windows_arguments():
     size = torch.full((BATCH, QUERIES, 2), 3, dtype=torch.int32)
-    return {"center": torch.zeros(BATCH, QUERIES, 2, 2, dtype=torch.int64), "size": size, "map_shape": torch.tensor(MAPS)}
+    return {
+        "center": torch.zeros(BATCH, QUERIES, 2, 2, dtype=torch.int64),
+        "size": size,
+        "map_shape": torch.tensor(MAPS),
+    }
 
 
 GOOD = {
@@ -190,8 +194,10 @@ BAD = [
     (
         "window_values",
         {"strength": torch.zeros(HEADS, ROWS, 2, dtype=torch.float64)},
-        "[window_values] strength must be [Hb, B*Q, M] with B*Q = 10 and the dtype of profile (Float), "
-        "got Double [2, 10, 2]",
+        (
+            "[window_values] strength must be [Hb, B*Q, M] with B*Q = 10 and the dtype of profile (Float), "
+            "got Double [2, 10, 2]"
+        ),
     ),
     (
         "window_values",
@@ -201,14 +207,18 @@ BAD = [
     (
         "window_values_backward",
         {"grad": torch.zeros(HEADS, 3)},
-        "[window_values_backward] grad must be [Hb, nnz] with nnz = 20 and the dtype of profile (Float), "
-        "got Float [2, 3]",
+        (
+            "[window_values_backward] grad must be [Hb, nnz] with nnz = 20 and the dtype of profile (Float), "
+            "got Float [2, 3]"
+        ),
     ),
     (
         "window_values_backward",
         {"grad": torch.zeros(HEADS, ENTRIES, dtype=torch.float64)},
-        "[window_values_backward] grad must be [Hb, nnz] with nnz = 20 and the dtype of profile (Float), "
-        "got Double [2, 20]",
+        (
+            "[window_values_backward] grad must be [Hb, nnz] with nnz = 20 and the dtype of profile (Float), "
+            "got Double [2, 20]"
+        ),
     ),
     ("window_values_backward", {"maps": -1}, "[window_values_backward] maps must be at least 0, got -1"),
     (

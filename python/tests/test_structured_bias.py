@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from attention_inputs import make_inputs
 
 import camber
 
@@ -171,3 +172,34 @@ def test_sizes_of_windows_compile_with_dynamic_sizes():
     strength = torch.rand(2, 3, 2)
     compiled = torch.compile(values, dynamic=True, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(center, strength), values(center, strength))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_strength_is_computed_in_float(dtype):
+    center = torch.zeros(2, 3, 2, 2, dtype=torch.int64)
+    strength = torch.randn(2, 3, 2).to(dtype).requires_grad_(True)
+    maps = [(4, 4), (6, 5)]
+
+    def values(strength):
+        return camber.StructuredBias.from_windows(center, 3, maps, strength, form="gaussian").windows.value
+
+    value, exact = values(strength), values(strength.detach().float())
+    assert torch.equal(value, exact) and value.dtype == torch.float32
+    value.sum().backward()
+    assert strength.grad.dtype == dtype and strength.grad.abs().max() > 0
+
+
+def test_moves_to_another_device_and_type():
+    inputs = make_inputs(torch.float32)
+    moved = inputs.bias.to("meta")
+    assert {part.device.type for part in (*moved.windows, *moved.segments)} == {"meta"}
+    assert moved.shape == inputs.bias.shape
+    half = inputs.bias.to(dtype=torch.bfloat16)
+    assert (half.windows.value.dtype, half.segments.value.dtype) == (torch.bfloat16, torch.bfloat16)
+    assert (half.windows.row_offsets.dtype, half.windows.key_index.dtype) == (torch.int64, torch.int32)
+    assert half.segments.offsets.dtype == torch.int64
+    half.windows.value.sum().backward()
+    assert inputs.bias.windows.value.grad is not None
+    assert camber.StructuredBias(segments=camber.Segments(torch.tensor([0, 3]))).to("meta").segments.value is None
+    q, k, v = (tensor.detach().to("meta") for tensor in inputs[:3])
+    assert camber.biased_attention(q, k, v, moved).output.shape == (*q.shape[:3], v.shape[3])
