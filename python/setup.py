@@ -9,7 +9,14 @@ import shutil
 import sys
 from pathlib import Path
 
-from setuptools import setup
+import setuptools
+
+# An isolated build has what pyproject.toml asks for; without isolation it is the environment's own that is met.
+if int(setuptools.__version__.split(".")[0]) < 77:
+    sys.exit(
+        f"[camber] setuptools must be at least 77, got {setuptools.__version__}: run `pip install ./python`, which fetches "
+        "one for the build, or `pip install --upgrade setuptools` first"
+    )
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
@@ -41,7 +48,7 @@ for needed in (LIBRARY, DESCRIPTION):
     if not needed.is_file():
         sys.exit(f"[camber] {needed} must exist before the package is installed: run `make build` first")
 (HERE.parent / "build" / "python").mkdir(parents=True, exist_ok=True)
-setup(
+setuptools.setup(
     version=json.loads(DESCRIPTION.read_text())["version"],
     cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel},
 )

@@ -21,7 +21,7 @@ def find_library() -> Path:
             return candidate
     raise ImportError(
         f"[camber] {_NAME} must be at {' or '.join(map(str, candidates))}, found none: run `make build`, then "
-        "`pip install --no-build-isolation ./python`, or name the library in CAMBER_LIBRARY"
+        "`pip install ./python`, or name the library in CAMBER_LIBRARY"
     )
 
 

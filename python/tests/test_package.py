@@ -49,7 +49,7 @@ def test_a_missing_library_is_told_in_a_sentence(tmp_path):
     answer = run("import camber", PYTHONPATH=str(ROOT / "python"), CAMBER_LIBRARY=str(missing))
     assert last_line(answer.stderr) == (
         f"ImportError: [camber] libcamber_ops.so must be at {missing}, found none: run `make build`, then "
-        "`pip install --no-build-isolation ./python`, or name the library in CAMBER_LIBRARY"
+        "`pip install ./python`, or name the library in CAMBER_LIBRARY"
     )
 
 
@@ -64,6 +64,19 @@ def test_installs_with_the_library_inside(tmp_path):
     code = "import camber, camber._library as l; print(camber.__version__, l.find_library())"
     answer = run(code, PYTHONPATH=str(tmp_path))
     assert answer.stdout.split() == [camber.__version__, str(installed / "libcamber_ops.so")], answer.stderr
+
+
+def test_an_old_setuptools_is_told_in_a_sentence(tmp_path):
+    """What a new environment of Python 3.11 holds, met by a build without isolation."""
+    (tmp_path / "setuptools").mkdir()
+    (tmp_path / "setuptools" / "__init__.py").write_text('__version__ = "65.5.0"')
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "CAMBER_LIBRARY": str(LIBRARY)}
+    answer = call([sys.executable, str(ROOT / "python" / "setup.py"), "--version"], environment)
+    assert answer.returncode == 1
+    assert last_line(answer.stderr) == (
+        "[camber] setuptools must be at least 77, got 65.5.0: run `pip install ./python`, which fetches one for the build, "
+        "or `pip install --upgrade setuptools` first"
+    )
 
 
 def test_example_runs():
