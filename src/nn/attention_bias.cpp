@@ -36,14 +36,15 @@ torch::Tensor factor_of(const torch::Tensor& value, ScaleSharing sharing, std::i
   }
 }
 
-// [B, Q, M]: the weight of each map's sensor.
+// [B, Q, M]: the weight of each map's sensor, float whatever came (a router under autocast), or double.
 torch::Tensor weights_by_map(const torch::Tensor& trust, std::int64_t num_maps, bool per_camera) {
   const std::int64_t sensors = per_camera ? num_maps : 2;
   TORCH_CHECK_VALUE(trust.dim() == 3 && trust.size(2) == sensors, "[AttentionBias] trust must be [B, Q, ", sensors,
                     "], got ", trust.sizes());
-  if (per_camera) return trust;
-  const auto cameras = trust.slice(2, 1, 2).expand({trust.size(0), trust.size(1), num_maps - 1});
-  return torch::cat({trust.slice(2, 0, 1), cameras}, 2);
+  const auto weights = trust.scalar_type() == torch::kDouble ? trust : trust.to(torch::kFloat);
+  if (per_camera) return weights;
+  const auto cameras = weights.slice(2, 1, 2).expand({weights.size(0), weights.size(1), num_maps - 1});
+  return torch::cat({weights.slice(2, 0, 1), cameras}, 2);
 }
 
 // A lean toward a quarter of a map is hardly a lean.

@@ -185,6 +185,22 @@ TEST(AttentionBias, HalfPrecisionIsComputedInFloatAndBounded) {
             "12.000000");
 }
 
+TEST(AttentionBias, TrustInHalfPrecisionIsComputedInFloat) {
+  const auto scene = small_scene(1);
+  const auto placement = place_queries(random_points(1, 9), scene);
+  AttentionBias bias(AttentionBiasOptions{.segments = true, .camera_window = 3, .scale = {.init = 2.4}});
+  const auto windows = bias->windows(placement, scene);
+  for (const auto type : {torch::kHalf, torch::kBFloat16}) {
+    const auto trust = torch::rand({1, 9, 2}).to(type).requires_grad_(true);
+    const auto lean = bias->forward(trust, windows, scene, 0),
+               exact = bias->forward(trust.detach().to(torch::kFloat), windows, scene, 0);
+    EXPECT_TRUE(proof::same_bits(lean.windows->value, exact.windows->value));
+    EXPECT_TRUE(proof::same_bits(*lean.segments->value, *exact.segments->value));
+    lean.windows->value.sum().backward();
+    EXPECT_EQ(trust.grad().scalar_type(), type);
+  }
+}
+
 TEST(AttentionBias, ObjectWindowsCoverTheProjectedBox) {
   const auto scene = small_scene(1);
   // 4 x 3 m on cells of 1 m: diagonal 5, so 5 cells. Tiny: 3. Huge: 31.

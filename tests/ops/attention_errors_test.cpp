@@ -127,12 +127,29 @@ TEST(AttentionErrors, SegmentsAndMasks) {
             "[biased_attention] segment_available must be [B, S] = [2, 2], got [2, 3]");
 }
 
+TEST(AttentionErrors, TheReportIsAskedAfterTheShapes) {
+  auto in = good();
+  AttentionReport report;
+  EXPECT_EQ(error_of([&] { biased_attention(in.q[0], in.k, in.v, in.bias, in.options, &report); }),
+            "[biased_attention] q must be a float, double, half or bfloat16 tensor [B, H, Q, D], got Double [2, 3, 8]");
+}
+
 TEST(AttentionErrors, OtherOperators) {
   const auto q = at::zeros({1, 1, 2, 4}), k = at::zeros({1, 1, 3, 4});
   EXPECT_EQ(error_of([&] {
               sparse_attention(q, k, k, at::tensor({0, 1, 2}, at::kLong), at::tensor({0, 3}, at::kInt));
             }),
             "[sparse_attention] key_index must lie in 0 .. K-1 = 2, got 3 in row 1");
+  EXPECT_EQ(error_of([&] {
+              sparse_attention(q, k, k, at::tensor({0, 1, 2}, at::kLong), at::tensor({0, 2}, at::kInt),
+                               at::tensor({0.0, kInfinity}, at::kFloat).view({1, 2}));
+            }),
+            "[sparse_attention] value must be below +inf (-inf removes a key), got +inf");
+  EXPECT_EQ(error_of([&] {
+              window_values(at::ones({1, 2, 1}), at::ones({4}), at::tensor({0, 50000000, 4}, at::kLong),
+                            at::zeros({4}, at::kInt));
+            }),
+            "[window_values] row_offsets must never fall, got 50000000 then 4 at row 1");
   EXPECT_EQ(error_of([&] { implementation_from("fast"); }),
             "[biased_attention] implementation must be auto, fused, streamed or reference, got 'fast'");
   EXPECT_EQ(error_of([&] {

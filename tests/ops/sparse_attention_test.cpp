@@ -63,6 +63,15 @@ TEST(SparseAttention, GradientsMatchTheNumericJacobian) {
   EXPECT_TRUE(gradients_match([&] { return sparse(in).square().sum(); }, in.differentiable()));
 }
 
+TEST(SparseAttention, SecondDerivativesAreRefusedInASentence) {
+  const auto in = make_inputs(lists(true)).with_gradients();
+  const auto first =
+      torch::autograd::grad({sparse(in).square().sum()}, {in.q}, {}, std::nullopt, /*create_graph=*/true);
+  EXPECT_EQ(error_of([&] { torch::autograd::grad({first[0].sum()}, {in.q}); }),
+            "[sparse_attention] double backward must not be asked for: only first derivatives exist (biased_attention "
+            "with implementation = reference has higher ones)");
+}
+
 TEST(SparseAttention, AnEmptyListGivesZerosAndNoGradient) {
   const auto q = at::randn({1, 2, 3, 4}, at::kDouble).requires_grad_(true);
   const auto k = at::randn({1, 2, 5, 4}, at::kDouble).requires_grad_(true);
