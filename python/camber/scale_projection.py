@@ -32,21 +32,21 @@ _WITHOUT_DIRECTION = {
     "row_var",
     "col_var",
 }
-_TOLD: set[tuple[str, str]] = set()
+_TOLD: set[str] = set()
 
 
 def _tell_of_unknown(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """Once for every kind of optimiser and name."""
-    for name, value in state.items():
-        known = name in _MOMENTUM or name in _WITHOUT_DIRECTION or not isinstance(value, torch.Tensor)
-        kind = type(optimizer).__name__
-        if not known and (kind, name) not in _TOLD:
-            _TOLD.add((kind, name))
-            warnings.warn(
-                f"[project_scales] the state of a scale must be {' or '.join(_MOMENTUM)} to be reset at a bound, got "
-                f"{name!r} of {kind}, which is left alone",
-                stacklevel=3,
-            )
+    """Once for every kind of optimiser."""
+    kind = type(optimizer).__name__
+    tensors = [name for name, value in state.items() if isinstance(value, torch.Tensor)]
+    unknown = [repr(name) for name in tensors if name not in _MOMENTUM and name not in _WITHOUT_DIRECTION]
+    if unknown and kind not in _TOLD:
+        _TOLD.add(kind)
+        warnings.warn(
+            f"[project_scales] the state of a scale must be {' or '.join(_MOMENTUM)} to be reset at a bound, got "
+            f"{', '.join(unknown)} of {kind}, which is left alone",
+            stacklevel=3,
+        )
 
 
 @torch.no_grad()

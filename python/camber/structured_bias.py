@@ -23,7 +23,7 @@ class Windows(NamedTuple):
     """A sparse additive bias: row b * Q + q of `row_offsets` lists the keys that query q of element b leans to.
 
     row_offsets int64 [B*Q+1] from 0 to nnz; key_index int32 [nnz], sorted and unique in a row; value [Hb, nnz] with
-    Hb = 1 (shared by the heads) or H, differentiable. -inf removes a key, +inf is refused.
+    Hb = 1 (shared by the heads) or H, differentiable. -inf removes a key; +inf, and in float 2^125 and more, is refused.
 
     >>> import torch
     >>> Windows(torch.tensor([0, 2, 3]), torch.tensor([1, 4, 0], dtype=torch.int32), torch.ones(1, 3)).value.shape

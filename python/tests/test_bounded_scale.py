@@ -223,6 +223,23 @@ def test_unknown_state_is_left_alone_and_told_once():
     assert optimizer.state[scale.raw]["heaviness"] == -3.0
 
 
+def test_lbfgs_is_projected_and_its_directions_told_once():
+    scale = camber.BoundedScale(2.5, shape=(2,))
+    optimizer = torch.optim.LBFGS(scale.parameters(), lr=1.0)
+
+    def loss():
+        optimizer.zero_grad()
+        value = (scale() - torch.tensor([9.0, 1.0])).square().sum()
+        value.backward()
+        return value
+
+    optimizer.step(loss)
+    with pytest.warns(UserWarning, match="got 'd', .* of LBFGS, which is left alone") as told:
+        projected = [camber.project_scales(optimizer) for _ in range(2)]
+    assert projected[0] >= 1 and projected[1] == 0 and len(told) == 1
+    assert scale.raw.tolist()[0] == 5.0
+
+
 def test_inward_momentum_stays():
     scale = camber.BoundedScale(2.5)
     optimizer = torch.optim.SGD(scale.parameters(), lr=0.1, momentum=0.9)
