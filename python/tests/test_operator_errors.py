@@ -249,6 +249,11 @@ BAD = [
         {"row_offsets": rows()[0].to("meta")},
         "[biased_attention] row_offsets must be on the device of q, cpu, got meta",
     ),
+    (
+        "biased_attention_backward",
+        {"output": torch.zeros(OUTPUT, device="meta")},
+        "[biased_attention_backward] output must be on the device of q, cpu, got meta",
+    ),
     # A value that is +inf where scores are computed.
     *(
         ("sparse_attention", {"bias": torch.full((1, ENTRIES), value)}, f"[sparse_attention] value must be {sentence}")

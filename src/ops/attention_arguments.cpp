@@ -27,6 +27,11 @@ void check_type(const char* name, const at::Tensor& tensor, at::ScalarType type,
                     describe(tensor));
 }
 
+void check_device(const char* op, const char* name, const at::Tensor& tensor, const at::Tensor& q) {
+  TORCH_CHECK_VALUE(!tensor.defined() || tensor.device() == q.device(), "[", op, "] ", name,
+                    " must be on the device of q, ", q.device(), ", got ", tensor.device());
+}
+
 void check_devices(const AttentionArguments& a) {
   constexpr std::array<const char*, AttentionArguments::kTensors> kNames = {"q",
                                                                             "k",
@@ -42,9 +47,7 @@ void check_devices(const AttentionArguments& a) {
                                                                             "key_padding_mask",
                                                                             "key_lengths"};
   const auto tensors = a.tensors();
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    TORCH_CHECK_VALUE(!tensors[i]->defined() || tensors[i]->device() == a.q.device(), "[biased_attention] ", kNames[i],
-                      " must be on the device of q, ", a.q.device(), ", got ", tensors[i]->device());
+  for (std::size_t i = 0; i < tensors.size(); ++i) check_device("biased_attention", kNames[i], *tensors[i], a.q);
 }
 
 void check_qkv(const AttentionArguments& a) {
@@ -204,8 +207,9 @@ void check_shapes(const AttentionArguments& arguments) {
 }
 
 void check_backward_shapes(const AttentionArguments& a, const BackwardTensors& t) {
-  const auto check = [](const char* name, const at::Tensor& tensor, const c10::SymDimVector& sizes,
-                        at::ScalarType type) {
+  const auto check = [&](const char* name, const at::Tensor& tensor, const c10::SymDimVector& sizes,
+                         at::ScalarType type) {
+    check_device("biased_attention_backward", name, tensor, a.q);
     TORCH_CHECK_VALUE(tensor.scalar_type() == type && tensor.sym_sizes() == c10::SymIntArrayRef(sizes),
                       "[biased_attention_backward] ", name, " must be ", c10::toString(type), " ",
                       c10::SymIntArrayRef(sizes), ", got ", describe(tensor));
