@@ -60,7 +60,7 @@ torch::Tensor CmtHeadImpl::trust_of(const Pass& pass, const DetectorBatch& batch
 }
 
 LayerBoxes CmtHeadImpl::boxes_of(const torch::Tensor& state, const torch::Tensor& references, std::int64_t layer) {
-  const auto outputs = heads_->forward(torch::nan_to_num(state), layer);
+  const auto outputs = heads_->forward(state, layer);
   return {outputs.logits, codes_of(outputs.raw, references)};
 }
 

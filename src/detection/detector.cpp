@@ -1,6 +1,7 @@
 #include "camber/detection/detector.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "camber/detection/box_coding.h"
@@ -163,7 +164,9 @@ std::vector<std::vector<Detection>> DetectorImpl::decode(const DetectorOutput& o
     const double* score = scores.const_data_ptr<double>() + b * total;
     std::vector<std::int64_t> order(static_cast<std::size_t>(total));
     std::iota(order.begin(), order.end(), 0);
-    const auto kept = std::min(options_.head.max_detections, total);
+    std::erase_if(order, [&](std::int64_t i) { return std::isnan(score[i]); });  // no order holds with them
+    const auto kept = std::min(options_.head.max_detections, std::ssize(order));
+    std::int64_t broken = 0;
     std::partial_sort(order.begin(), order.begin() + kept, order.end(), [&](std::int64_t i, std::int64_t j) {
       return score[i] != score[j] ? score[i] > score[j] : i < j;
     });
@@ -175,8 +178,13 @@ std::vector<std::vector<Detection>> DetectorImpl::decode(const DetectorOutput& o
         const double room = 0.1 * (high - low);
         return !(value >= low - room && value <= high + room);
       };
-      if (score[at] < options_.head.score_threshold || outside(v[0], space.x_min, space.x_max) ||
-          outside(v[1], space.y_min, space.y_max) || outside(v[2], space.z_min - 4, space.z_max + 6))
+      if (score[at] < options_.head.score_threshold) continue;
+      if (!std::all_of(v, v + 9, [](double value) { return std::isfinite(value); })) {
+        ++broken;
+        continue;
+      }
+      if (outside(v[0], space.x_min, space.x_max) || outside(v[1], space.y_min, space.y_max) ||
+          outside(v[2], space.z_min - 4, space.z_max + 6))
         continue;
       result[static_cast<std::size_t>(b)].push_back(
           {.box = {.center = {v[0], v[1], v[2]}, .length = v[3], .width = v[4], .height = v[5], .yaw = v[6]},
@@ -187,6 +195,9 @@ std::vector<std::vector<Detection>> DetectorImpl::decode(const DetectorOutput& o
            .trust = row_of(trust, b, query),
            .attention_mass = row_of(mass, b, query)});
     }
+    if (broken > 0 || std::ssize(order) < total)
+      TORCH_WARN("[decode] frame ", b, ": ", total - std::ssize(order), " of ", total, " scores are NaN and ", broken,
+                 " boxes are not finite; they are left out");
   }
   return result;
 }

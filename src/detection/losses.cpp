@@ -46,7 +46,7 @@ Wanted wanted_of(const QueryTargets& targets, const DetectorBatch& batch, const 
         if (g < 0) continue;
         if (background == nullptr || !background[b * queries + q]) hot[row * classes + labels[g]] = 1;
         for (std::int64_t i = 0; i < kCodeSize; ++i) {
-          if (!std::isfinite(truth[g * kCodeSize + i])) continue;
+          if (i >= kVelocityPlace && !std::isfinite(truth[g * kCodeSize + i])) continue;
           codes[row * kCodeSize + i] = truth[g * kCodeSize + i];
           weights[row * kCodeSize + i] = static_cast<float>(options.loss.code_weights[static_cast<std::size_t>(i)]);
         }
@@ -142,12 +142,11 @@ LayerLosses query_losses(const torch::Tensor& logits, const torch::Tensor& codes
                          const DetectorBatch& batch, const DetectorOptions& options, double class_divisor,
                          double box_divisor) {
   const auto wanted = wanted_of(targets, batch, options, logits);
-  auto classes = focal_loss(torch::nan_to_num(logits), wanted.classes.to(logits.scalar_type()),
-                            options.loss.focal_alpha, options.loss.focal_gamma);
+  auto classes =
+      focal_loss(logits, wanted.classes.to(logits.scalar_type()), options.loss.focal_alpha, options.loss.focal_gamma);
   if (targets.ignored.defined())
     classes = classes * targets.ignored.logical_not().unsqueeze(0).unsqueeze(-1).to(classes.scalar_type());
-  const auto boxes = (torch::nan_to_num(codes) - wanted.codes.to(codes.scalar_type())).abs() *
-                     wanted.code_weight.to(codes.scalar_type());
+  const auto boxes = (codes - wanted.codes.to(codes.scalar_type())).abs() * wanted.code_weight.to(codes.scalar_type());
   return {classes.sum({1, 2, 3}) * (options.loss.class_weight / class_divisor),
           boxes.sum({1, 2, 3}) * (options.loss.box_weight / box_divisor)};
 }

@@ -12,8 +12,8 @@ torch::Tensor match_batch(const DetectorOutput& output, const DetectorBatch& bat
 
 /// The losses of matched queries, [L] each, for logits [L, B, Q, C] and codes [L, B, Q, 10]. `object` [L, B, Q] holds
 /// the object that a query stands for, `is_background` [B, Q] whose class it is not (undefined: nobody), `ignored`
-/// [B, Q] who does not count (undefined: nobody). Numbers of a true code that are not finite (an unknown velocity) do
-/// not count.
+/// [B, Q] who does not count (undefined: nobody). A true velocity that is not finite is unknown and does not count. Any
+/// other number that is not finite, predicted or true, makes its layer's loss so: the guard of a training names it.
 struct LayerLosses {
   torch::Tensor classes{}, boxes{};
 };

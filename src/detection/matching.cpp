@@ -9,15 +9,17 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Costs that are not finite become so dear that they are taken only when nothing else is left.
+// Costs that are not finite become so dear that they are taken only when nothing else is left. Costs whose sums would
+// leave the range are divided by a power of two, which changes no choice.
 std::vector<double> finite_costs(std::span<const double> cost) {
+  constexpr double kEnough = 1e150;
   double largest = 0;
   for (const double value : cost)
     if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
-  const double dear = (largest + 1) * static_cast<double>(cost.size() + 1);
+  const double factor = largest > kEnough ? std::ldexp(1.0, -std::min(1000, std::ilogb(largest))) : 1;
+  const double dear = (factor * largest + 1) * static_cast<double>(cost.size() + 1);
   std::vector<double> result(cost.begin(), cost.end());
-  for (double& value : result)
-    if (!std::isfinite(value)) value = value == -kInfinity ? -largest : dear;
+  for (double& value : result) value = std::isfinite(value) ? factor * value : dear;
   return result;
 }
 

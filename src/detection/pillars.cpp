@@ -23,7 +23,7 @@ void largest_of_cells(const Number* values, const std::int64_t* cell, std::int64
       continue;
     }
     for (std::int64_t c = 0; c < channels; ++c) {
-      if (values[c] > best[c]) {
+      if (values[c] > best[c] || std::isnan(values[c])) {  // a NaN stays, whichever point it came with
         best[c] = values[c];
         from[c] = i;
       }

@@ -6,6 +6,10 @@
 
 namespace camber::health {
 
+std::string content_of(double number) {
+  return std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity";
+}
+
 StepGuard::Verdict StepGuard::check(std::int64_t step, double loss, const std::optional<BrokenTensor>& broken) {
   if (std::isfinite(loss) && !broken) {
     in_a_row_ = 0;
@@ -14,7 +18,7 @@ StepGuard::Verdict StepGuard::check(std::int64_t step, double loss, const std::o
   ++skipped_;
   ++in_a_row_;
   const std::string what = broken ? fmt::format("{} holds {}", broken->name, broken->content)
-                                  : fmt::format("the loss is {}", std::isnan(loss) ? "NaN" : "Infinity");
+                                  : fmt::format("the loss is {}", content_of(loss));
   if (in_a_row_ == 1) first_ = fmt::format("{} at step {}", what, step);
   Verdict verdict{.skip = true, .stop = in_a_row_ >= options_.stop_after};
   Finding finding{.step = step,

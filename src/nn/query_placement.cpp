@@ -10,8 +10,9 @@ namespace {
 
 constexpr std::int32_t kSmallestObjectWindow = 3, kLargestObjectWindow = 31;
 
-// The smallest odd number of cells that covers a length given in cells.
+// The smallest odd number of cells that covers a length given in cells; the smallest window for a length that is NaN.
 std::int32_t odd_cover(double cells) {
+  if (std::isnan(cells)) return kSmallestObjectWindow;
   const double bounded = std::min(std::max(cells, 1.0), static_cast<double>(kLargestObjectWindow));
   auto size = static_cast<std::int32_t>(std::ceil(bounded));
   if (size % 2 == 0) ++size;

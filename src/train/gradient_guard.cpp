@@ -49,9 +49,7 @@ std::optional<health::BrokenTensor> GradientGuard::broken_loss(const NamedLosses
     const auto value = loss.item<double>();
     if (!std::isfinite(value)) {
       const auto parameter = broken_parameter();
-      return parameter
-                 ? parameter
-                 : health::BrokenTensor{.name = "loss/" + name, .content = std::isnan(value) ? "NaN" : "Infinity"};
+      return parameter ? parameter : health::BrokenTensor{.name = "loss/" + name, .content = health::content_of(value)};
     }
   }
   return std::nullopt;

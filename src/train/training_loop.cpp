@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 
@@ -190,7 +191,7 @@ void TrainingLoop::evaluate(const CheckpointFolder* checkpoints, const TrainingH
     score = hooks.evaluate(step_);
     model_.train();
   }
-  if (!best_score_ || score > *best_score_) {
+  if (!std::isnan(score) && (!best_score_ || !(score <= *best_score_))) {  // one that is NaN is never the best
     best_score_ = score;
     if (checkpoints != nullptr) {
       checkpoints->save_best(state(), info());

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include "camber/detection/box_coding.h"
@@ -138,6 +140,12 @@ TEST(ScatterMax, TakesTheLargestOfEachCellAndItsGradient) {
   EXPECT_EQ(map[1].abs().sum().item<double>(), 0);
   const auto weights = torch::rand({5, 4}, torch::kDouble);
   EXPECT_TRUE(gradients_match([&] { return (scatter_max(values, cell, 5) * weights).sum(); }, {{"values", values}}));
+}
+
+TEST(ScatterMax, KeepsWhatIsNoNumberWhereverItStands) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const auto& values : {torch::tensor({nan, 1.0}), torch::tensor({1.0, nan})})
+    EXPECT_TRUE(scatter_max(values.view({2, 1}), torch::tensor({0, 0}), 1)[0][0].isnan().item<bool>());
 }
 
 TEST(Pillars, LeaveOutPointsBeyondTheSpace) {

@@ -1,5 +1,6 @@
 #include "detection/losses.h"
 
+#include <functional>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -86,6 +87,30 @@ TEST(QueryLosses, PassOverUnknownVelocitiesAndIgnoredQueries) {
   losses.boxes.sum().backward();
   EXPECT_EQ(c.codes.grad()[0][0][1][8].item<double>(), 0);
   EXPECT_NE(c.codes.grad()[0][0][1][9].item<double>(), 0);
+}
+
+TEST(QueryLosses, AreNotNumbersWhereAPredictionOrATrueBoxIsNone) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto losses_with = [](const std::function<void(Case&)>& change) {
+    Case c;
+    const torch::NoGradGuard guard;
+    change(c);
+    return query_losses(c.logits, c.codes, c.targets(), c.batch, c.options, 3, 2);
+  };
+  const auto broken = [](const torch::Tensor& losses) { return losses.isnan().nonzero().squeeze(1); };
+  const auto none = torch::empty({0}, torch::kLong), first = torch::tensor({0}), second = torch::tensor({1});
+  auto losses = losses_with([nan](Case& c) { c.logits[1][0][3][2] = nan; });
+  EXPECT_TRUE(torch::equal(broken(losses.classes), second));
+  EXPECT_TRUE(torch::equal(broken(losses.boxes), none));
+  losses = losses_with([nan](Case& c) { c.codes[0][1][4][0] = nan; });
+  EXPECT_TRUE(torch::equal(broken(losses.classes), none));
+  EXPECT_TRUE(torch::equal(broken(losses.boxes), first));
+  // Only a velocity may be unknown: a true box without a centre or a size is broken data.
+  losses = losses_with([nan](Case& c) { c.batch.targets[1].boxes[1][0] = nan; });
+  EXPECT_TRUE(torch::equal(broken(losses.boxes), first));
+  losses = losses_with([](Case& c) { c.batch.targets[0].boxes[0][4] = 0; });  // its logarithm is -inf
+  EXPECT_FALSE(losses.boxes[1].isfinite().item<bool>());
+  EXPECT_TRUE(losses.boxes[0].isfinite().item<bool>());
 }
 
 TEST(DenseLosses, MarkTheCellsOfCentresAndSkipWrongSensors) {

@@ -79,6 +79,15 @@ TEST(Assignment, AvoidsCostsThatAreNoNumbers) {
   const auto all = least_cost_assignment(std::vector<double>{nan, nan, nan, nan}, 2, 2);
   EXPECT_NE(all[0], all[1]);
   EXPECT_GE(std::min(all[0], all[1]), 0);
+  EXPECT_EQ(least_cost_assignment(std::vector<double>{-infinity, 5, 1, 7}, 2, 2), (std::vector<std::int64_t>{1, 0}));
+}
+
+TEST(Assignment, TakesCostsNearTheEndOfTheRange) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), most = std::numeric_limits<double>::max();
+  EXPECT_EQ(least_cost_assignment(std::vector<double>{most, nan, 1, nan}, 2, 2), (std::vector<std::int64_t>{1, 0}));
+  const auto column_of =
+      least_cost_assignment(std::vector<double>{most, -most, nan, -most, most, nan, nan, nan, nan}, 3, 3);
+  EXPECT_EQ(column_of, (std::vector<std::int64_t>{1, 0, 2}));
 }
 
 TEST(Assignment, SolvesNineHundredByAHundredWithinFiveMilliseconds) {
@@ -108,6 +117,26 @@ TEST(MatchingCost, IsTheFormulaAsWritten) {
                     std::abs(codes[q][i].item<double>() - wanted[g][i].item<double>());
       EXPECT_NEAR(cost[q][g].item<double>(), expected, 1e-9);
     }
+}
+
+TEST(Match, EndsWhateverBroke) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  torch::manual_seed(2);
+  const auto labels = torch::arange(20) % 3;
+  for (int which = 0; which < 5; ++which) {
+    auto logits = torch::randn({60, 3}), codes = torch::randn({60, 10}), wanted = torch::randn({20, 10});
+    if (which == 0) logits.fill_(nan);
+    if (which == 1) codes[7].fill_(nan);
+    if (which == 2) wanted[4].fill_(nan);
+    if (which == 3) wanted.fill_(nan);
+    if (which == 4) codes.fill_(std::numeric_limits<float>::infinity());
+    const auto object = match(logits, codes, labels, wanted, {});
+    const auto given = std::get<0>(object.masked_select(object >= 0).sort());
+    EXPECT_TRUE(torch::equal(given, torch::arange(20))) << which;  // each object has one query
+    if (which == 1) {
+      EXPECT_EQ(object[7].item<std::int64_t>(), -1);
+    }
+  }
 }
 
 TEST(Match, GivesEachObjectItsBestQueryAndNobodyWithoutObjects) {

@@ -199,6 +199,11 @@ TEST(Guard, skips_a_broken_step_and_names_the_tensor) {
   EXPECT_EQ(guard.in_a_row(), 0);
 }
 
+TEST(Guard, tells_the_infinities_apart) {
+  for (const auto& [loss, name] : {std::pair(INFINITY, "the loss is Infinity"), {-INFINITY, "the loss is -Infinity"}})
+    EXPECT_NE(StepGuard().check(1, loss, std::nullopt).finding->sentence.find(name), std::string::npos);
+}
+
 TEST(Guard, stops_after_enough_in_a_row_with_the_first_cause) {
   StepGuard guard({.stop_after = 3});
   guard.check(10, 0.5, BrokenTensor{.name = "loss/heatmap", .content = "NaN"});

@@ -156,6 +156,24 @@ TEST(TrainingLoop, StopsWithADiagnosisAndKeepsTheLastSoundCheckpoint) {
   EXPECT_EQ(read_checkpoint_info(checkpoints.last()).counters.at("step"), 5);  // not 10, amid the broken steps
 }
 
+TEST(TrainingLoop, AScoreThatIsNoNumberIsNeverTheBest) {
+  const TemporaryFolder folder("best");
+  const CheckpointFolder checkpoints(folder.path());
+  TinyModel model;
+  TrainingLoopOptions options = tiny_options();
+  options.steps = 4;
+  options.evaluate_every = 1;
+  TrainingLoop loop(*model, options);
+  TrainingHooks hooks;
+  hooks.evaluate = [](std::int64_t step) { return step == 1 || step == 3 ? NAN : static_cast<double>(step); };
+  std::vector<bool> kept;
+  hooks.after_step = [&](const StepReport&) { kept.push_back(std::filesystem::exists(checkpoints.best())); };
+  loop.run([&](std::int64_t batch) { return losses_of(model, batch); }, &checkpoints, hooks);
+  EXPECT_EQ(kept, (std::vector<bool>{false, false, true, true}));
+  EXPECT_EQ(loop.best_score(), 4);
+  EXPECT_EQ(read_checkpoint_info(checkpoints.best()).counters.at("step"), 4);
+}
+
 TEST(TrainingLoop, TheAverageFollowsItsFormulaAndGivesTheWeightsBack) {
   TinyModel model;
   ExponentialAverage average(*model, {.enabled = true, .decay = 0.75});

@@ -9,6 +9,8 @@ namespace camber::detection {
 
 /// Numbers of a box code.
 inline constexpr std::int64_t kCodeSize = 10;
+/// The place of vx; vy is the last.
+inline constexpr std::int64_t kVelocityPlace = 8;
 
 /// Boxes [..., 9] = (cx, cy, cz, length, width, height, yaw, vx, vy) as codes [..., 10]: (cx, cy, cz, log l, log w,
 /// log h, sin yaw, cos yaw, vx, vy), or in CMT's order (cx, cy, log l, log w, cz, log h, ...). Metres are not scaled.

@@ -84,7 +84,8 @@ class DetectorImpl : public torch::nn::Module {
   /// Matches queries to the batch's true objects, layer by layer, and returns every part of the loss.
   Losses losses(const DetectorOutput& output, const DetectorBatch& batch);
 
-  /// The boxes of each frame, best first, without any suppression. A frame in which no sensor delivers has none.
+  /// The boxes of each frame, best first, without any suppression. A frame in which no sensor delivers has none. A score
+  /// that is NaN and a box that is not finite are never among them; a warning names the frame and counts both.
   std::vector<std::vector<Detection>> decode(const DetectorOutput& output, const DetectorBatch& batch) const;
 
   /// Also forgets embeddings of keys that detect() kept: training changes them.

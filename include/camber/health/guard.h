@@ -21,8 +21,10 @@ struct GuardOptions {
 /// The first tensor of a step that broke, in the order: inputs, losses, gradients by parameter name.
 struct BrokenTensor {
   std::string name{};     ///< "loss/heatmap", "gradient of decoder.layers.2.cross_attention.in_proj.weight"
-  std::string content{};  ///< "NaN", "Infinity"
+  std::string content{};  ///< "NaN", "Infinity", "-Infinity"
 };
+/// The content of a single number that broke.
+std::string content_of(double number);
 
 /// Keeps a step with a loss or gradient that is not finite away from the weights.
 ///
