@@ -1,3 +1,5 @@
+#include <ATen/TensorIndexing.h>
+
 #include "camber/detection/box_coding.h"
 #include "detection/cmt_head.h"
 #include "detection/denoising.h"
@@ -14,6 +16,7 @@ struct CmtHeadImpl::Pass {
   torch::Tensor trust{};  // [B, N, X]
   nn::BiasWindows windows{};
   std::vector<torch::Tensor> logits{}, codes{};  // of the layers so far
+  std::vector<AddedBias> added_bias{};           // likewise, with statistics
   torch::Tensor segment_offsets{};
 };
 
@@ -26,6 +29,24 @@ torch::Tensor shuffled(const torch::Tensor& trust, std::uint64_t seed) {
 // The true quality of each sensor as trust, 2 q - 1, the same for all queries of a frame: it tells nothing of objects.
 torch::Tensor oracle_trust(const DetectorBatch& batch, std::int64_t sensors, std::int64_t queries) {
   return (2 * by_sensor(batch.quality, sensors) - 1).unsqueeze(1).expand({batch.size, queries, sensors});
+}
+
+AddedBias added_by(const ops::StructuredBias& bias, const DetectorBatch& batch) {
+  const torch::NoGradGuard guard;
+  AddedBias added;
+  if (bias.windows) {
+    const auto value = bias.windows->value.detach();  // [Hb, nnz]
+    const auto in_grid = bias.windows->key_index < batch.scene.grid.keys();
+    added.lidar_windows = value.index({at::indexing::Slice(), in_grid});
+    added.camera_windows = value.index({at::indexing::Slice(), ~in_grid});
+  }
+  if (bias.segments && bias.segments->value) {
+    const auto by_map = bias.segments->value->detach().permute({3, 0, 1, 2});  // [M, B, Hb, Q]
+    const auto delivers = batch.available.t();
+    added.lidar_segment = by_map.slice(0, 0, 1).index({delivers.slice(0, 0, 1)});
+    added.camera_segments = by_map.slice(0, 1).index({delivers.slice(0, 1)});
+  }
+  return added;
 }
 
 }  // namespace
@@ -106,7 +127,11 @@ nn::DecoderOutput CmtHeadImpl::decode_queries(Pass& pass, const DetectorBatch& b
       pass.references = torch::cat({code.narrow(-1, 0, 2), code.narrow(-1, height, 1)}, -1).detach();
       return query_positions(pass.references, batch);
     };
-  inputs.bias = [&](std::int64_t layer, const torch::Tensor&) { return bias_of(pass, batch, layer); };
+  inputs.bias = [&](std::int64_t layer, const torch::Tensor&) {
+    auto bias = bias_of(pass, batch, layer);
+    if (options.statistics && attention_bias) pass.added_bias.push_back(added_by(bias, batch));
+    return bias;
+  };
   auto decoded = decoder->forward(inputs);
   for (auto layer = static_cast<std::int64_t>(pass.logits.size()); layer < options_.head.decoder.num_layers; ++layer)
     predict(pass, layer, decoded.states.select(0, layer));
@@ -161,6 +186,7 @@ DetectorOutput CmtHeadImpl::forward(const HeadMemory& memory, const DetectorBatc
     output.denoising_codes = codes.narrow(2, 0, extra);
   }
   if (options.statistics) output.statistics = decoded.statistics;
+  output.added_bias = std::move(pass.added_bias);
   if (options.statistics || options.attention_mass)
     output.attention_mass = decoded.statistics.back().segment_mass.mean(1).narrow(1, extra, queries);
   if (grid_classes_ && is_training()) {

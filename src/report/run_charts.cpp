@@ -60,20 +60,42 @@ Section scale_section(const SeriesByName& series, const RunReportOptions& option
   return section;
 }
 
-Section lean_section(const SeriesByName& series, const RunReportOptions& options) {
-  Section section{.title = "Lean and trust",
-                  .lead =
-                      "What the scale and the router's weights make together: the bias that scores really got, and how "
-                      "far each sensor is trusted."};
+// "segments/lidar" is added to a whole sensor, "lidar" in windows on it.
+std::string lean_title(const std::string& name) {
+  constexpr std::string_view kSegments = "segments/";
+  return name.starts_with(kSegments) ? name.substr(kSegments.size()) + " as a whole" : name;
+}
+
+// One chart a sensor over all layers, and one with a line a layer where the run told of layers.
+void add_leans(Section& section, const SeriesByName& series, const RunReportOptions& options) {
+  std::map<std::string, std::vector<RawSeries>> by_layer;
+  for (const RawSeries& one : matching(series, "lean/layer", "/mean")) {
+    const std::size_t slash = one.name.find('/');
+    by_layer[one.name.substr(slash + 1)].push_back({"layer" + one.name.substr(0, slash), one.x, one.values});
+  }
   for (const std::string& name : groups(series, "lean/", "/mean")) {
+    if (name.starts_with("layer")) continue;
     std::vector<RawSeries> lean;
     add_if_there(lean, series, "lean/" + name + "/p05", "5th percentile", SeriesRole::kBandLow);
     add_if_there(lean, series, "lean/" + name + "/p95", "95th percentile", SeriesRole::kBandHigh);
     add_if_there(lean, series, "lean/" + name + "/p50", "median");
     add_if_there(lean, series, "lean/" + name + "/mean", "mean");
-    add_chart(section, {.title = "Effective lean, " + name, .note = "|w| * scale * g, over queries"}, lean,
+    const bool whole = name.starts_with("segments/");
+    add_chart(section,
+              {.title = "Effective lean, " + lean_title(name),
+               .note = whole ? "|w| * segment scale, over queries" : "|w| * scale * g, over queries"},
+              lean, options.points);
+    add_chart(section, {.title = "Effective lean by layer, " + lean_title(name), .note = "means"}, by_layer[name],
               options.points);
   }
+}
+
+Section lean_section(const SeriesByName& series, const RunReportOptions& options) {
+  Section section{.title = "Lean and trust",
+                  .lead =
+                      "What the scale and the router's weights make together: the bias that scores really got, and how "
+                      "far each sensor is trusted."};
+  add_leans(section, series, options);
   add_chart(section,
             {.title = "Mean trust", .note = "+1 trusts fully, -1 not at all, 0 is no lean", .y_min = -1, .y_max = 1},
             matching(series, "trust/", "/mean"), options.points);

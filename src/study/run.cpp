@@ -60,7 +60,8 @@ std::string sum_of_weights(const detection::DetectorImpl& detector) {
 
 bool is_kept(const std::string& name) {
   const auto begins = [&name](const char* with) { return name.starts_with(with); };
-  return (begins("scale/") && name.ends_with("/value")) || (begins("lean/") && name.ends_with("/mean")) ||
+  return (begins("scale/") && name.ends_with("/value")) ||
+         (begins("lean/") && !begins("lean/layer") && name.ends_with("/mean")) ||
          (begins("trust/") && name.ends_with("/mean")) ||
          (begins("attention/") && name.find("/head") == std::string::npos &&
           (name.ends_with("/change") || name.ends_with("/mass/camera") || name.ends_with("/effective_keys")));

@@ -9,7 +9,7 @@
 #include <camber/train/detector_run.h>
 #include <camber/train/health_adapter.h>
 
-#include "detection/detector_parts.h"
+#include "train/detector_health.h"
 #include "train/sentence.h"
 
 namespace camber::train {
@@ -201,22 +201,8 @@ void Run::observe_health(std::int64_t step, health::Figures& figures) {
   torch::NoGradGuard no_grad;
   HealthAdapter adapter(step);
   adapter.add_scales(loop_.projector(), reaches_);
-  std::vector<std::string> segments(static_cast<std::size_t>(watched_->attention_mass.size(-1)), "camera");
-  segments[0] = "lidar";
-  for (std::size_t layer = 0; layer < watched_->statistics.size(); ++layer) {
-    adapter.add_attention("layer" + std::to_string(layer), watched_->statistics[layer], segments);
-  }
-  if (watched_->trust.defined()) {
-    const nn::RouterMode mode = options_.detector.router.mode;
-    const bool learned = mode != nn::RouterMode::kConstant && mode != nn::RouterMode::kOracle;
-    auto bias = detector_->parts().head->attention_bias;
-    const torch::Tensor strength = bias->strength(watched_->trust, std::ssize(segments), 0);  // [Hb, B * Q, maps]
-    for (const auto& [name, from, count] : {std::tuple{"lidar", std::int64_t{0}, std::int64_t{1}},
-                                            std::tuple{"camera", std::int64_t{1}, watched_->trust.size(-1) - 1}}) {
-      adapter.add_trust(name, watched_->trust.narrow(-1, from, count), learned);
-      adapter.add_bias(name, strength.narrow(-1, from, from == 0 ? 1 : std::ssize(segments) - 1));
-    }
-  }
+  const nn::RouterMode mode = options_.detector.router.mode;
+  add_output(adapter, *watched_, mode != nn::RouterMode::kConstant && mode != nn::RouterMode::kOracle);
   const health::HealthReport report = monitor_.observe(adapter.sample());
   figures.insert(figures.end(), report.figures.begin(), report.figures.end());
   for (const health::Finding& finding : report.findings) {

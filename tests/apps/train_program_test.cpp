@@ -82,6 +82,9 @@ TEST_F(TrainProgram, WritesARunFolderThatIsWhole) {
   const Json record = Json::parse(first);
   EXPECT_EQ(record["step"], 1);
   EXPECT_GT(record["loss/total"].get<double>(), 0);
+  for (const char* lean : {"lean/lidar/mean", "lean/segments/camera/mean", "lean/layer0/lidar/p95",
+                           "lean/layer1/camera/mean", "bias/layer1/segments/lidar/max"})
+    EXPECT_TRUE(record.contains(lean)) << lean;
 }
 
 TEST_F(TrainProgram, ResumesToTheSameBytesAfterAStop) {

@@ -45,6 +45,12 @@ struct DenoisingQueries {
   torch::Tensor background{};  // bool [B, D]: noised so far that it counts as background
 };
 
+/// The numbers that a layer's bias added to scores, in no order, without gradients: g(d) * clip(w * scale) on the keys
+/// of the windows, clip(w * segment_scale) once a query and map that delivers. Undefined: no such bias.
+struct AddedBias {
+  torch::Tensor lidar_windows{}, camera_windows{}, lidar_segment{}, camera_segments{};
+};
+
 /// L layers, B frames, Q queries, D denoising queries, C classes, X sensors, M maps.
 struct DetectorOutput {
   torch::Tensor class_logits{};      // [L, B, Q, C]
@@ -60,6 +66,7 @@ struct DetectorOutput {
   torch::Tensor camera_logits{};    // [B, keys of all cameras, C]
   /// Of the cross-attention, one a layer, with statistics; rows are [B, H, D + Q], denoising queries first.
   std::vector<ops::AttentionStatistics> statistics{};
+  std::vector<AddedBias> added_bias{};  // likewise, of those queries; empty without a router
 };
 
 /// Named parts in a fixed order: class_0, box_0, class_1, ..., denoising_class_0, denoising_box_0, ..., dense_grid,
@@ -84,8 +91,8 @@ class DetectorImpl : public torch::nn::Module {
   /// Matches queries to the batch's true objects, layer by layer, and returns every part of the loss.
   Losses losses(const DetectorOutput& output, const DetectorBatch& batch);
 
-  /// The boxes of each frame, best first, without any suppression. A frame in which no sensor delivers has none. A score
-  /// that is NaN and a box that is not finite are never among them; a warning names the frame and counts both.
+  /// The boxes of each frame, best first, without any suppression. A frame in which no sensor delivers has none. A
+  /// score that is NaN and a box that is not finite are never among them; a warning names the frame and counts both.
   std::vector<std::vector<Detection>> decode(const DetectorOutput& output, const DetectorBatch& batch) const;
 
   /// Also forgets embeddings of keys that detect() kept: training changes them.

@@ -32,8 +32,10 @@ struct MonitorOptions {
 ///                         largest_weight (means over rows); saturated, nearly_saturated, dead: shares of rows with a
 ///                         largest weight > 0.9, > 0.7, and with 1 - sum p^2 < 1e-3; change, divergence; mass/SENSOR
 ///   attention/LAYER/headN the same without entropy, percentile and effective keys
-///   lean/SENSOR/          mean, p05, p50, p95 of |bias|: the effective lean |w| * scale * g
-///   bias/SENSOR/          mean, std, min, max of what was added to the scores
+///   lean/SENSOR/          mean, p05, p50, p95 of |bias| on the keys of windows, over all layers: the effective lean
+///                         |w| * scale * g; lean/segments/SENSOR/ that on whole sensors, |w| * segment scale;
+///                         lean/LAYER/SENSOR/ and lean/LAYER/segments/SENSOR/ by layer
+///   bias/.../             of the same names: mean, std, min, max of what was added to the scores
 ///   trust/SENSOR/         mean, std, mean_abs of w; learned
 ///   prototypes/           mean_cosine, gate, purification_ratio
 ///

@@ -47,9 +47,10 @@ struct AttentionSample {
   std::vector<std::string> segments{};      ///< S names; segments of one name (six cameras) are added up
 };
 
-/// The values of a bias that were really added, of one sensor or map: g(d) * clip(w * scale).
+/// The values of a bias that were really added, of one sensor: g(d) * clip(w * scale) in windows, clip(w * segment
+/// scale) on the whole of it.
 struct BiasSample {
-  std::string name{};  ///< "lidar", "camera", "segments/lidar"
+  std::string name{};  ///< "lidar", "segments/lidar" over all layers; "layer0/lidar", "layer0/segments/lidar"
   std::span<const float> value{};
 };
 
