@@ -5,6 +5,7 @@
 """
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -13,15 +14,17 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+FIXED = ('OPENBLAS_CORETYPE', 'NPY_DISABLE_CPU_FEATURES')  # what scripts/devkit_venv sets: the arithmetic of numpy
+FEWER_SAMPLES = 600
 
 
 class Run:
     """A finished process: seconds on the clock, seconds of CPU, peak memory in MB."""
 
-    def __init__(self, command, output=None):
+    def __init__(self, command, output=None, environment=None):
         start = time.monotonic()
         with open(output or os.devnull, 'wb') as file:
-            process = subprocess.Popen(command, stdout=file, stderr=subprocess.DEVNULL)
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.DEVNULL, env=environment)
             _, status, usage = os.wait4(process.pid, 0)
         self.seconds = time.monotonic() - start
         self.cpu = usage.ru_utime + usage.ru_stime
@@ -37,22 +40,66 @@ def best_of(count, command, output=None):
     return min((Run(command, output) for _ in range(count)), key=lambda run: run.seconds)
 
 
+def numbers(tree, place=''):
+    """Every number of the metrics, by its place."""
+    if isinstance(tree, dict):
+        return {k: v for key in tree for k, v in numbers(tree[key], '%s/%s' % (place, key)).items()}
+    return {place: tree}
+
+
+class Agreement:
+    """The figures of two metrics_summary.json, number by number."""
+
+    def __init__(self, ours, theirs):
+        keys = ('label_aps', 'mean_dist_aps', 'mean_ap', 'label_tp_errors', 'tp_errors', 'tp_scores', 'nd_score')
+        a, b = (numbers({key: json.loads(file.read_text())[key] for key in keys}) for file in (ours, theirs))
+        if a.keys() != b.keys():
+            raise SystemExit('other figures than the devkit: %s' % sorted(a.keys() ^ b.keys()))
+        other = {k: abs(a[k] - b[k]) for k in b if json.dumps(a[k]) != json.dumps(b[k])}
+        self.values, self.equal = len(b), len(b) - len(other)
+        self.worst = max(other, key=lambda k: math.inf if math.isnan(other[k]) else other[k], default=None)
+        self.text = '%d of %d values equal to the last bit' % (self.equal, self.values)
+        if self.worst:
+            self.text += ', largest difference %.1e (%s)' % (other[self.worst], self.worst)
+
+
+def metrics_command(program, folder):
+    return [program, 'metrics', '--results', folder / 'results.json', '--data', folder, '--split', 'val', '--format',
+            'json']
+
+
+def arithmetic(environment=None):
+    return subprocess.run([sys.executable, HERE / 'devkit_run.py', 'arithmetic'], env=environment, check=True,
+                          capture_output=True, text=True).stdout.strip()
+
+
+def say_own_arithmetic(program, folder):
+    """What the devkit gives with the arithmetic that this processor suggests to numpy; no target, the devkit's matter."""
+    own = {name: value for name, value in os.environ.items() if name not in FIXED}
+    subprocess.run([sys.executable, HERE / 'generate.py', 'validation', folder, '--samples', str(FEWER_SAMPLES)], check=True)
+    Run(metrics_command(program, folder), folder / 'ours.json')
+    Run([sys.executable, HERE / 'devkit_run.py', 'metrics', folder, folder / 'out'], environment=own)
+    agreement = Agreement(folder / 'ours.json', folder / 'out/metrics_summary.json')
+    print('the devkit with this processor\'s own arithmetic (%s), %d samples: %s' % (arithmetic(own), FEWER_SAMPLES,
+                                                                                 agreement.text))
+
+
 def compare_metrics(program, folder, repeats):
     subprocess.run([sys.executable, HERE / 'generate.py', 'validation', folder], check=True)
-    command = [program, 'metrics', '--results', folder / 'results.json', '--data', folder, '--split', 'val', '--format',
-               'json']
-    ours = best_of(repeats, command, folder / 'ours.json')
+    ours = best_of(repeats, metrics_command(program, folder), folder / 'ours.json')
     theirs = Run([sys.executable, HERE / 'devkit_run.py', 'metrics', folder, folder / 'out'])
-    a, b = json.loads((folder / 'ours.json').read_text()), json.loads((folder / 'out/metrics_summary.json').read_text())
-    same = all(json.dumps(a[key]) == json.dumps(b[key]) for key in ('label_aps', 'label_tp_errors', 'tp_errors', 'mean_ap',
-                                                                  'nd_score'))
+    agreement = Agreement(folder / 'ours.json', folder / 'out/metrics_summary.json')
+    same = agreement.equal == agreement.values
     print(ours.row('camber metrics'))
     print(theirs.row('nuscenes-devkit'))
     ratio = theirs.seconds / ours.seconds
     print('metrics speed: %.0f times faster than nuscenes-devkit, load to summary (target: 50)' % ratio)
     print('metrics speed in CPU seconds: %.0f times less' % (theirs.cpu / ours.cpu))
     print('metrics memory: %.0f MB (target: below 2000), nuscenes-devkit %.0f MB' % (ours.megabytes, theirs.megabytes))
-    print('metrics values at this size: %s to the last bit, NDS %r' % ('equal' if same else 'NOT equal', a['nd_score']))
+    print('metrics values at this size, the devkit with %s: %s (target: all), NDS %r' % (
+        arithmetic(), agreement.text, json.loads((folder / 'ours.json').read_text())['nd_score']))
+    with tempfile.TemporaryDirectory() as fewer:
+        say_own_arithmetic(program, Path(fewer))
     return {'camber_seconds': ours.seconds, 'camber_cpu': ours.cpu, 'camber_megabytes': ours.megabytes,
             'devkit_seconds': theirs.seconds, 'devkit_cpu': theirs.cpu, 'devkit_megabytes': theirs.megabytes,
             'speedup': ratio, 'good': ratio >= 50 and ours.megabytes < 2000 and same}

@@ -2,6 +2,7 @@
 
     python devkit_run.py metrics FOLDER OUT      load tables and results, evaluate, write the summary
     python devkit_run.py tables FOLDER           load the tables
+    python devkit_run.py arithmetic              name what decides the last digits of numpy here
 """
 import json
 import sys
@@ -9,7 +10,18 @@ import sys
 from nuscenes import NuScenes
 
 
+def arithmetic():
+    """The kernels of numpy's OpenBLAS, and whether numpy's own functions take AVX-512."""
+    from numpy.core._multiarray_umath import __cpu_features__ as features
+    from threadpoolctl import threadpool_info
+    kernels = [entry['architecture'] for entry in threadpool_info() if 'numpy.libs' in entry['filepath']]
+    return 'OpenBLAS kernels %s, numpy %s AVX-512' % (' '.join(kernels), 'with' if features['AVX512F'] else 'without')
+
+
 def main():
+    if sys.argv[1] == 'arithmetic':
+        print(arithmetic())
+        return
     job, folder = sys.argv[1:3]
     nusc = NuScenes(version='v1.0-trainval', dataroot=folder, verbose=False)
     if job == 'tables':

@@ -1,6 +1,7 @@
 """Writes data of the official sizes, for the speed comparison: nothing in it is real.
 
     python3 bench/nuscenes/generate.py validation FOLDER    6,019 samples, 1.2 million predictions, 140 thousand objects
+    python3 bench/nuscenes/generate.py validation FOLDER --samples 600    the same with fewer samples
     python3 bench/nuscenes/generate.py trainval FOLDER      tables of the size of v1.0-trainval
 """
 import argparse
@@ -213,13 +214,13 @@ def write_results(path, samples, per_sample, seed):
     return count
 
 
-def validation(root):
+def validation(root, total=6019):
     writer = Writer(root, 'v1.0-trainval', 1)
     names = ['scene-%04d' % n for first, last in VAL_SCENES for n in range(first, last + 1)]
     samples = []
     for i, name in enumerate(names):
-        length = 6019 * (i + 1) // len(names) - 6019 * i // len(names)
-        samples += writer.add_scene(name, length, 141000 // len(names), False)
+        length = total * (i + 1) // len(names) - total * i // len(names)
+        samples += writer.add_scene(name, length, 141000 * total // 6019 // len(names), False)
     writer.close()
     boxes = write_results(root / 'results.json', samples, 200, 2)
     print('%d samples, %d annotations, %d predictions' % (len(samples), writer.annotations, boxes))
@@ -242,9 +243,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('what', choices=['validation', 'trainval'])
     parser.add_argument('folder', type=Path)
+    parser.add_argument('--samples', type=int, default=6019, help='of the validation data; at least one a scene, 150')
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    {'validation': validation, 'trainval': trainval}[arguments.what](arguments.folder)
+    if arguments.what == 'validation':
+        validation(arguments.folder, arguments.samples)
+    else:
+        trainval(arguments.folder)
 
 
 if __name__ == '__main__':
