@@ -1,5 +1,5 @@
-# Installs Camber into an empty folder, builds the detector's example against it in a project of its own, and runs it
-# on a model that the installed program trained.
+# Installs Camber into an empty folder, builds the detector's example and a project on studies and reports against it, each
+# in a project of its own, and runs them, the first on a model that the installed program trained.
 function(run)
   execute_process(COMMAND ${ARGN} WORKING_DIRECTORY ${FOLDER} RESULT_VARIABLE code OUTPUT_VARIABLE output
                   ERROR_VARIABLE output)
@@ -11,9 +11,27 @@ endfunction()
 file(REMOVE_RECURSE ${FOLDER})
 file(MAKE_DIRECTORY ${FOLDER})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${FOLDER}/prefix)
-run(${CMAKE_COMMAND} -S ${SOURCE}/examples/installed -B ${FOLDER}/project -G Ninja -DCMAKE_CXX_COMPILER=${COMPILER}
-    -DCMAKE_CXX_COMPILER_LAUNCHER=${CCACHE} -DCMAKE_PREFIX_PATH=${FOLDER}/prefix)
-run(${CMAKE_COMMAND} --build ${FOLDER}/project)
+
+# What the rooms link goes by names, not by where this machine keeps it: the prefix may be moved or packed.
+file(GLOB_RECURSE exported ${FOLDER}/prefix/*/camber_targets*.cmake)
+if(NOT exported)
+  message(FATAL_ERROR "the prefix must hold camber_targets.cmake")
+endif()
+foreach(file ${exported})
+  file(STRINGS ${file} absolute REGEX "[\":;= ]/[A-Za-z0-9_.]")
+  if(absolute)
+    message(FATAL_ERROR "${file} must hold no absolute path, got:\n${absolute}")
+  endif()
+endforeach()
+
+function(build_project source folder)
+  run(${CMAKE_COMMAND} -S ${source} -B ${folder} -G Ninja -DCMAKE_CXX_COMPILER=${COMPILER}
+      -DCMAKE_CXX_COMPILER_LAUNCHER=${CCACHE} -DCMAKE_PREFIX_PATH=${FOLDER}/prefix)
+  run(${CMAKE_COMMAND} --build ${folder})
+endfunction()
+build_project(${SOURCE}/examples/installed ${FOLDER}/project)
+build_project(${SOURCE}/tests/package/study ${FOLDER}/study)
+run(${FOLDER}/study/judges_a_study)
 
 set(camber ${FOLDER}/prefix/bin/camber)
 run(${camber} simulate --out world --scenes 5 --world.frames=1 --seed 7 --threads 1)
