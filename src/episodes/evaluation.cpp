@@ -1,6 +1,7 @@
 #include "camber/episodes/evaluation.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "camber/random/stream.h"
 
@@ -112,6 +113,11 @@ std::vector<double> episode_accuracies(fewshot::EpisodeModel& model, const data:
   for (const data::Episode& episode : episodes) {
     const auto labels = labels_of(set, episode);
     const auto pass = model->forward(rows_of(features, episode), labels);
+    const auto broken = pass.logits.isnan().sum().item<std::int64_t>();
+    if (broken > 0)  // the largest of them would count as an answer
+      throw std::runtime_error("[fewshot] the logits of episode " + std::to_string(accuracies.size()) +
+                               " must not be NaN, got " + std::to_string(broken) + " of " +
+                               std::to_string(pass.logits.numel()));
     const auto answers = labels.way.narrow(0, episode.num_support(), pass.logits.size(0));
     accuracies.push_back(pass.logits.argmax(1).eq(answers).to(torch::kDouble).mean().item<double>());
   }

@@ -151,9 +151,15 @@ class Run {
     adapter.add_scales(loop_.projector(), reaches_);
     health::HealthSample& sample = adapter.sample();
     for (const health::ScaleSample& scale : sample.scales) curves_[scale.name].emplace_back(report.step, scale.value);
-    health::Figures figures{
-        {"loss/total", report.loss}, {"learning_rate", report.learning_rate}, {"gradient_norm", report.gradient_norm}};
+    health::Figures figures{{"loss/total", report.loss},
+                            {"learning_rate", report.learning_rate},
+                            {"gradient_norm", report.gradient_norm},
+                            {"guard/skipped_steps", static_cast<double>(loop_.guard().skipped())}};
     for (const auto& [name, value] : report.losses) figures.push_back({"loss/" + name, value});
+    if (report.skipped) {  // of a step that broke the guard speaks
+      if (sink_) sink_->write(report.step, figures);
+      return;
+    }
     if (last_statistics_) {
       for (const auto& [name, value] : read_statistics(*last_statistics_)) figures.push_back({"sap/" + name, value});
       sample.prototypes = {.mean_cosine = last_statistics_->prototype_cosine.item<double>(),

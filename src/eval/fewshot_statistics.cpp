@@ -124,11 +124,16 @@ double largest_eigenvalue(const std::vector<double>& rows, std::size_t width) {
   return value;
 }
 
-void check_probe(std::size_t values, std::size_t labels, std::size_t width, const char* which) {
-  if (labels == 0 || values != labels * width)
+void check_probe(std::span<const float> values, std::size_t labels, std::size_t width, const char* which) {
+  if (labels == 0 || values.size() != labels * width)
     throw std::invalid_argument(std::string("[linear_probe] the ") + which + " rows must have " +
                                 std::to_string(width) + " numbers for each of " + std::to_string(labels) +
-                                " labels, got " + std::to_string(values));
+                                " labels, got " + std::to_string(values.size()));
+  const auto broken = std::find_if_not(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+  if (broken != values.end())
+    throw std::invalid_argument(std::string("[linear_probe] the ") + which + " rows must be finite, got " +
+                                std::to_string(*broken) + " in row " +
+                                std::to_string(index_of(broken - values.begin()) / width));
 }
 
 }  // namespace
@@ -174,8 +179,8 @@ ProbeResult linear_probe(std::span<const float> fit_values, std::span<const std:
                          std::span<const float> test_values, std::span<const std::int64_t> test_labels,
                          std::int64_t width, const ProbeOptions& options) {
   const std::size_t columns = index_of(width);
-  check_probe(fit_values.size(), fit_labels.size(), columns, "fitted");
-  check_probe(test_values.size(), test_labels.size(), columns, "tested");
+  check_probe(fit_values, fit_labels.size(), columns, "fitted");
+  check_probe(test_values, test_labels.size(), columns, "tested");
   std::map<std::int64_t, std::size_t> place;
   for (const std::int64_t label : std::set<std::int64_t>(fit_labels.begin(), fit_labels.end()))
     place.emplace(label, place.size());

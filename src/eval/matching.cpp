@@ -50,8 +50,13 @@ ClassBoxes::ClassBoxes(const EvaluationBoxes& boxes, const ClassIndex& index, De
   };
   // By score descending, of equal scores the later one first.
   std::vector<std::pair<double, std::uint32_t>> ranked;
-  for (const std::uint32_t i : index.predictions[static_cast<std::size_t>(label)])
-    ranked.emplace_back(boxes.predictions.boxes[i].score, i);
+  for (const std::uint32_t i : index.predictions[static_cast<std::size_t>(label)]) {
+    const DetectionBox& box = boxes.predictions.boxes[i];
+    if (std::isnan(box.score))
+      throw std::runtime_error(std::string("[match_class] scores of ") + std::string(name_of(label)) +
+                               " must not be NaN, got one in sample " + std::to_string(box.sample));
+    ranked.emplace_back(box.score, i);
+  }
   std::sort(ranked.begin(), ranked.end(), std::greater<>());
   predictions_.reserve(ranked.size());
   scores_.reserve(ranked.size());

@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <map>
+#include <optional>
+#include <span>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -21,8 +24,25 @@ void add_if_given(Figures& figures, std::string name, double value) {
   if (!std::isnan(value)) add(figures, std::move(name), value);
 }
 
-// Interpolates linearly between the two nearest of the sorted values; reorders them.
+void add_if_given(Figures& figures, std::string name, std::optional<double> value) {
+  if (value) add(figures, std::move(name), *value);
+}
+
+constexpr double kBroken = std::numeric_limits<double>::quiet_NaN();
+
+bool any_broken(std::span<const float> values) {
+  return std::any_of(values.begin(), values.end(), [](float value) { return std::isnan(value); });
+}
+
+// 1 for a row that is so, NaN for one whose figure is.
+double share_of(bool is_so, double figure) {
+  return std::isnan(figure) ? figure : is_so ? 1 : 0;
+}
+
+// Interpolates linearly between the two nearest of the sorted values; reorders them. NaN has no place among them: with
+// one the percentile is NaN.
 double percentile(std::vector<float>& values, double share) {
+  if (any_broken(values)) return kBroken;
   const double place = share * static_cast<double>(values.size() - 1);
   const auto below = values.begin() + static_cast<std::ptrdiff_t>(place);
   std::nth_element(values.begin(), below, values.end());
@@ -57,6 +77,7 @@ struct RowSums {
   void add_row(const AttentionSample& sample, std::size_t row) {
     ++rows;
     const double h = sample.entropy[row], top = sample.largest_weight[row];
+    const double rest = 1 - static_cast<double>(sample.sum_of_squares[row]);
     entropy += h;
     effective_keys += std::exp(h);
     if (sample.keys_left[row] > 1) {
@@ -64,9 +85,9 @@ struct RowSums {
       entropy_share += h / std::log(static_cast<double>(sample.keys_left[row]));
     }
     largest += top;
-    saturated += top > kSaturated ? 1 : 0;
-    nearly += top > kNearlySaturated ? 1 : 0;
-    dead += 1 - static_cast<double>(sample.sum_of_squares[row]) < kDead ? 1 : 0;
+    saturated += share_of(top > kSaturated, top);
+    nearly += share_of(top > kNearlySaturated, top);
+    dead += share_of(rest < kDead, rest);
     if (!sample.change.empty()) change += sample.change[row];
     if (!sample.divergence.empty()) divergence += sample.divergence[row];
     for (std::size_t segment = 0; segment < mass.size(); ++segment)
@@ -117,12 +138,12 @@ void check_sizes(const AttentionSample& sample) {
   check("segment_mass", sample.segment_mass.size(), rows * sample.segments.size(), false);
 }
 
-double low_entropy_share(const AttentionSample& sample) {
+std::optional<double> low_entropy_share(const AttentionSample& sample) {
   std::vector<float> shares;
   shares.reserve(sample.entropy.size());
   for (std::size_t row = 0; row < sample.entropy.size(); ++row)
     if (sample.keys_left[row] > 1) shares.push_back(sample.entropy[row] / std::log(sample.keys_left[row]));
-  return shares.empty() ? kNotGiven : percentile(shares, 0.05);
+  return shares.empty() ? std::nullopt : std::optional(percentile(shares, 0.05));
 }
 
 void attention_figures(Figures& figures, const AttentionSample& sample, bool per_head) {
@@ -148,6 +169,7 @@ struct Moments {
 Moments moments(std::span<const float> values) {
   Moments result{.low = values[0], .high = values[0]};
   const auto count = static_cast<double>(values.size());
+  if (any_broken(values)) return {kBroken, kBroken, kBroken, kBroken, kBroken};
   for (const double value : values) {
     result.mean += value / count;
     result.mean_absolute += std::abs(value) / count;

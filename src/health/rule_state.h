@@ -24,6 +24,7 @@ struct Groups {
   std::map<std::string, Fields> attention{};  ///< from attention/NAME/field; NAME may be layer0/head3
   std::map<std::string, Fields> trust{};      ///< from trust/NAME/field
   std::optional<double> prototype_cosine{};
+  double skipped_steps = 0;  ///< of the run so far; 0 where the record does not tell
   /// The first figure that must be finite and is not.
   std::optional<Figure> broken{};
 
@@ -70,6 +71,7 @@ class Rules::State {
 
   RuleOptions options_;
   std::int64_t step_ = 0;
+  double skipped_steps_ = 0;
   std::map<std::string, ScaleCourse> courses_;
   std::map<std::pair<std::string, std::string>, Streak> streaks_;
   std::map<std::pair<std::string, std::string>, std::int64_t> said_;

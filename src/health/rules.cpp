@@ -1,5 +1,6 @@
 #include "camber/health/rules.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string_view>
@@ -22,7 +23,8 @@ bool take(std::map<std::string, Fields>& groups, std::string_view prefix, const 
 }
 
 bool must_be_finite(std::string_view name) {
-  for (const std::string_view prefix : {"loss", "scale/", "attention/", "trust/", "lean/", "gradient"})
+  for (const std::string_view prefix :
+       {"loss", "scale/", "attention/", "trust/", "lean/", "bias/", "prototypes/", "gradient"})
     if (name.starts_with(prefix)) return true;
   return false;
 }
@@ -38,6 +40,7 @@ Groups::Groups(const Figures& figures) {
   for (const Figure& figure : figures) {
     if (!broken && !std::isfinite(figure.value) && must_be_finite(figure.name)) broken = figure;
     if (figure.name == "prototypes/mean_cosine") prototype_cosine = figure.value;
+    if (figure.name == "guard/skipped_steps") skipped_steps = figure.value;
     take(scales, "scale/", figure) || take(attention, "attention/", figure) || take(trust, "trust/", figure);
   }
 }
@@ -108,7 +111,10 @@ Findings Rules::State::observe(std::int64_t step, const Figures& figures) {
   step_ = step;
   now_.clear();
   const Groups groups(figures);
-  if (groups.broken)
+  // What broke in a step that the guard skipped went no further: the guard has named it.
+  const bool skipped = groups.skipped_steps > skipped_steps_;
+  skipped_steps_ = std::max(skipped_steps_, groups.skipped_steps);
+  if (groups.broken && !skipped)
     say({.severity = Severity::kAlarm,
          .rule = "not_finite",
          .subject = groups.broken->name,

@@ -50,6 +50,16 @@ std::vector<double> extremes(const std::vector<double>& values, std::size_t stre
   return kept;
 }
 
+// A gap in a curve may be a step without a figure, or one whose figure broke: the note tells.
+void note_broken(Chart& chart, const std::vector<RawSeries>& series) {
+  std::ptrdiff_t broken = 0;
+  for (const RawSeries& one : series)
+    broken += std::count_if(one.values.begin(), one.values.end(), [](double value) { return !std::isfinite(value); });
+  if (broken == 0) return;
+  chart.note += fmt::format("{}{} not finite and not drawn", chart.note.empty() ? "" : "; ",
+                            broken == 1 ? "1 value is" : fmt::format("{} values are", broken));
+}
+
 }  // namespace
 
 void put_series(Chart& chart, const std::vector<RawSeries>& series, std::size_t most) {
@@ -65,6 +75,7 @@ void put_series(Chart& chart, const std::vector<RawSeries>& series, std::size_t 
       chart.x.push_back(x[x.size() * (stretch + 1) / stretches - 1]);
     }
   }
+  note_broken(chart, series);
   for (const RawSeries& one : series) {
     std::vector<double> values = aligned(one, x);
     chart.series.push_back({one.name, decimate ? extremes(values, stretches) : std::move(values), one.role});

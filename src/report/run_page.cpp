@@ -59,6 +59,10 @@ std::string health_words(const health::Findings& findings) {
   return words.empty() ? "nothing to say" : words;
 }
 
+std::string percent(double share) {
+  return std::isfinite(share) ? fmt::format("{:.1f} %", 100 * share) : "not finite";
+}
+
 std::vector<Tile> tiles_of(const std::vector<health::Record>& records, const SeriesByName& series,
                            const health::Findings& findings) {
   std::vector<Tile> tiles;
@@ -66,10 +70,8 @@ std::vector<Tile> tiles_of(const std::vector<health::Record>& records, const Ser
     const double seconds = records.back().time - records.front().time;
     tiles.push_back({"Steps", grouped(records.back().step), "in " + duration(seconds)});
   }
-  if (const double loss = last_value(series, "loss/total"); !std::isnan(loss)) {
-    const std::vector<double>& values = series.at("loss/total").values;
-    tiles.push_back({"Loss", readable(loss), "from " + readable(values.front())});
-  }
+  if (const auto loss = series.find("loss/total"); loss != series.end())
+    tiles.push_back({"Loss", readable(loss->second.values.back()), "from " + readable(loss->second.values.front())});
   for (const auto& [name, one] : series) {
     if (!name.starts_with("scale/") || !name.ends_with("/value") || one.values.empty()) continue;
     const std::string group = name.substr(0, name.size() - 5);
@@ -78,9 +80,9 @@ std::vector<Tile> tiles_of(const std::vector<health::Record>& records, const Ser
                          readable(last_value(series, group + "max"))});
     if (tiles.size() >= 4) break;  // one a head would fill the page
   }
-  if (const double map = last_value(series, "validation/mean_ap"); !std::isnan(map))
-    tiles.push_back({"mAP", fmt::format("{:.1f} %", 100 * map),
-                     fmt::format("NDS {:.1f} %", 100 * last_value(series, "validation/nd_score"))});
+  if (series.contains("validation/mean_ap"))
+    tiles.push_back({"mAP", percent(last_value(series, "validation/mean_ap")),
+                     "NDS " + percent(last_value(series, "validation/nd_score"))});
   tiles.push_back(
       {"Health", findings.empty() ? "good" : std::string(name(findings.front().severity)), health_words(findings)});
   return tiles;

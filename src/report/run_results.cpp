@@ -14,14 +14,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Metrics hold bare NaN where a figure is not defined; JSON has no such word.
+// Metrics hold bare NaN and Infinity where a figure is not defined; JSON has no such words.
 Json read_json(const std::filesystem::path& file) {
   std::string text = storage::read_file(file);
-  for (std::size_t place = text.find("NaN"); place != std::string::npos; place = text.find("NaN", place)) {
-    const bool bare = place == 0 || text[place - 1] != '"';
-    if (bare) text.replace(place, 3, "null");
-    place += 3;
-  }
+  for (const std::string_view word : {"NaN", "-Infinity", "Infinity"})
+    for (std::size_t place = text.find(word); place != std::string::npos; place = text.find(word, place)) {
+      const bool bare = place == 0 || text[place - 1] != '"';
+      if (bare) text.replace(place, word.size(), "null");
+      place += bare ? 4 : word.size();
+    }
   try {
     return Json::parse(text);
   } catch (const Json::exception& error) {

@@ -66,7 +66,10 @@ eval::SampleBoxes predict(detection::Detector detector, const DetectionRequest& 
 }
 
 double area_under_curve(const std::vector<double>& low, const std::vector<double>& high) {
-  if (low.empty() || high.empty()) {
+  const auto broken = [](const std::vector<double>& values) {
+    return values.empty() || std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
+  };
+  if (broken(low) || broken(high)) {
     return std::numeric_limits<double>::quiet_NaN();
   }
   std::vector<double> sorted = low;
@@ -79,10 +82,15 @@ double area_under_curve(const std::vector<double>& low, const std::vector<double
   return below / (static_cast<double>(low.size()) * static_cast<double>(high.size()));
 }
 
+double FaultReport::resilience(const ConditionReport& condition) const {
+  return clean().nd_score > 0 ? condition.metrics.evaluation.metrics.nd_score / clean().nd_score
+                              : std::numeric_limits<double>::quiet_NaN();
+}
+
 double FaultReport::mean_resilience() const {
   double sum = 0;
   for (std::size_t i = 1; i < conditions.size(); ++i) {
-    sum += conditions[i].metrics.evaluation.metrics.nd_score / clean().nd_score;
+    sum += resilience(conditions[i]);
   }
   return conditions.size() < 2 ? std::numeric_limits<double>::quiet_NaN()
                                : sum / static_cast<double>(conditions.size() - 1);

@@ -6,6 +6,8 @@
 #include <camber/config/numbers.h>
 #include <camber/train/detector_evaluation.h>
 
+#include "eval/json_number.h"
+
 namespace camber::train {
 namespace {
 
@@ -21,10 +23,6 @@ std::string figure(double value) {
     text << std::fixed << std::setprecision(4) << value;
   }
   return text.str();
-}
-
-double resilience(const FaultReport& report, const eval::DetectionMetrics& metrics) {
-  return metrics.nd_score / report.clean().nd_score;
 }
 
 double mean_of(const std::vector<double>& values) {
@@ -63,8 +61,8 @@ std::string trust_json(const FaultReport& report) {
       continue;
     }
     const auto sensor = [](const std::vector<double>& values, const std::vector<double>& sound) {
-      return "{\"mean\": " + config::write_number(mean_of(values)) +
-             ", \"area_under_curve\": " + config::write_number(area_under_curve(values, sound)) + "}";
+      return "{\"mean\": " + eval::json_number(mean_of(values)) +
+             ", \"area_under_curve\": " + eval::json_number(area_under_curve(values, sound)) + "}";
     };
     text += (text.empty() ? "\n    \"" : ",\n    \"") + condition.name +
             "\": {\"lidar\": " + sensor(trust.lidar, clean.lidar) +
@@ -109,8 +107,7 @@ std::string FaultReport::to_text() const {
       text << figure(error);
     }
     text << std::setw(12)
-         << (&condition == &conditions.front() ? std::string("-") : figure(resilience(*this, metrics)).substr(2))
-         << "\n";
+         << (&condition == &conditions.front() ? std::string("-") : figure(resilience(condition)).substr(2)) << "\n";
   }
   if (conditions.size() > 1) {
     text << "mean resilience " << figure(mean_resilience()).substr(2) << " over " << conditions.size() - 1
@@ -139,7 +136,7 @@ std::string FaultReport::to_csv() const {
     for (const double error : metrics.tp_errors) {
       text << "," << number(error);
     }
-    text << "," << number(resilience(*this, metrics));
+    text << "," << number(resilience(condition));
     for (const eval::ClassMetrics& entry : metrics.classes) {
       text << "," << number(entry.mean_average_precision);
     }
@@ -156,7 +153,7 @@ std::string FaultReport::to_json() const {
   }
   text += "}";
   if (conditions.size() > 1) {
-    text += ",\n  \"mean_resilience\": " + config::write_number(mean_resilience());
+    text += ",\n  \"mean_resilience\": " + eval::json_number(mean_resilience());
   }
   return text + trust_json(*this) + "\n}\n";
 }

@@ -181,7 +181,7 @@ void Run::after_step(const StepReport& report) {
       report.step == options_.loop.steps) {
     figures = figures_of(report);
   }
-  if (watched_) {
+  if (watched_ && !report.skipped) {  // of a step that broke the guard speaks
     observe_health(report.step, figures);
   }
   if (!figures.empty()) {

@@ -23,18 +23,19 @@ void HealthAdapter::add_scales(const ScaleProjector& projector, const std::vecto
     const torch::Tensor gradients = gradient.defined() ? flat(gradient) : torch::Tensor();
     for (std::int64_t k = 0; k < value.numel(); ++k) {
       const auto steps = static_cast<double>(scale->num_steps());
-      health::ScaleSample sample{.name = projector.scales()[i].name,
-                                 .value = value[k].item<double>(),
-                                 .raw = raw[k].item<double>(),
-                                 .gradient = gradients.defined() ? gradients[k].item<double>() : health::kNotGiven,
-                                 .init = options.init,
-                                 .min = scale->min(),
-                                 .max = scale->max(),
-                                 .warn_threshold = options.warn_threshold,
-                                 .learnable = options.learnable,
-                                 .log_space = options.in_log_space(),
-                                 .num_steps = steps,
-                                 .steps_at_bound = at_bound[k].item<double>() * steps};
+      health::ScaleSample sample{
+          .name = projector.scales()[i].name,
+          .value = value[k].item<double>(),
+          .raw = raw[k].item<double>(),
+          .gradient = gradients.defined() ? std::optional(gradients[k].item<double>()) : std::nullopt,
+          .init = options.init,
+          .min = scale->min(),
+          .max = scale->max(),
+          .warn_threshold = options.warn_threshold,
+          .learnable = options.learnable,
+          .log_space = options.in_log_space(),
+          .num_steps = steps,
+          .steps_at_bound = at_bound[k].item<double>() * steps};
       if (value.numel() > 1) {
         sample.name = sentence(sample.name, "/", k);
       }

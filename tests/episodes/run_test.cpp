@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "camber/config/options.h"
+#include "camber/episodes/evaluation.h"
 #include "camber/storage/file.h"
 
 namespace camber::episodes {
@@ -139,6 +140,27 @@ TEST_F(FewshotRuns, LearnsGlyphsWithinSeconds) {
   const double before = run_fewshot(untrained, {.threads = 1}).settings[1].accuracy.mean;
   const double after = run_fewshot(options, {.threads = 1}).settings[1].accuracy.mean;
   EXPECT_GT(after, before + 0.1);
+}
+
+TEST_F(FewshotRuns, RefusesToCountAnswersThatAreNone) {
+  // Two classes in two domains, two examples of each; a shot and a query a class.
+  data::ExampleSet set{.shape = {1, 16, 16}};
+  const std::vector<float> picture(256, 0.5F);
+  for (int i = 0; i < 8; ++i) set.add(picture, std::to_string(i / 4), i % 4 < 2 ? "ink" : "noisy", std::to_string(i));
+  fewshot::EpisodeModel model(small_run().model, std::vector<std::int64_t>{1, 16, 16}, 2, 2, 1);
+  const std::vector<data::Episode> episodes = {
+      data::EpisodeSampler(set, {.n_way = 2, .k_shot = 1, .queries = 1}).sample(random::Stream(1, "test"))};
+  fewshot::EpisodeFeatures features = encode_set(model, set);
+  EXPECT_NO_THROW(episode_accuracies(model, set, features, episodes));
+  features.intrinsic = features.intrinsic.clone().index_put_({episodes[0].examples.back(), 0}, NAN);
+  try {
+    episode_accuracies(model, set, features, episodes);
+    FAIL() << "an answer that is NaN must not count";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("[fewshot] the logits of episode 0 must not be NaN, got 2 of 4"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_F(FewshotRuns, RefusesBeforeTheFirstStep) {

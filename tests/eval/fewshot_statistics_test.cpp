@@ -104,5 +104,21 @@ TEST(LinearProbe, RefusesWhatCannotBeFitted) {
   EXPECT_THROW(linear_probe(values, two, values, two, 3), std::invalid_argument);
 }
 
+TEST(LinearProbe, RefusesNumbersThatAreNone) {
+  const std::vector<float> values{1, 2, 3, 4}, broken{1, 2, NAN, 4};
+  const std::vector<std::int64_t> two{1, 2};
+  const auto message = [&](const std::vector<float>& fit, const std::vector<float>& test) -> std::string {
+    try {
+      linear_probe(fit, two, test, two, 2);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "(no error)";
+  };
+  EXPECT_EQ(message(values, values), "(no error)");
+  EXPECT_EQ(message(broken, values), "[linear_probe] the fitted rows must be finite, got nan in row 1");
+  EXPECT_EQ(message(values, broken), "[linear_probe] the tested rows must be finite, got nan in row 1");
+}
+
 }  // namespace
 }  // namespace camber::eval

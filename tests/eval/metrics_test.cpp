@@ -107,6 +107,15 @@ TEST(Matching, RefusesSizesOfZeroOnlyWhereTheyAreNeeded) {
       "[match_class] a car that was found must have a size above 0, got 1.000000 (true) and 0.000000 (predicted)");
 }
 
+TEST(Matching, RefusesScoresThatAreNoNumbers) {
+  std::vector<Simple> found;
+  for (int i = 0; i < 60; ++i) found.push_back({0, 1.0 * i, 0, i % 3 == 1 ? std::nan("") : 0.01 * i});
+  EXPECT_EQ(message_of([&] {
+              match_class({boxes_of({kTruth1}), boxes_of(found), {}}, DetectionClass::kCar, 2);
+            }),
+            "[match_class] scores of car must not be NaN, got one in sample 0");
+}
+
 TEST(Evaluate, RefusesScoresBelowZeroWhenTheyMatch) {
   EvaluationBoxes boxes{boxes_of({kTruth1, kTruth2}), boxes_of({{0, 1, 1, -1}}), {}};
   EXPECT_EQ(

@@ -1,6 +1,7 @@
 // Figures against a dense computation in double, on attention rows that are written down in full.
 #include <cmath>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -112,6 +113,39 @@ TEST(Figures, of_scales_and_trust) {
   EXPECT_FALSE(figures.contains("scale/bias/gradient"));
   EXPECT_EQ(figures.at("trust/camera/mean"), 0.25);
   EXPECT_EQ(figures.at("trust/camera/mean_abs"), 0.5);
+}
+
+TEST(Figures, are_no_numbers_where_a_row_is_none) {
+  DenseRows rows;
+  rows.entropy[1] = rows.largest[1] = rows.squares[1] = NAN;
+  const auto figures = by_name(health_figures({.attention = {rows.sample()}}));
+  // A row that broke is neither healthy nor small: nothing counts it as such.
+  for (const char* name : {"entropy", "entropy_share", "entropy_share_p05", "largest_weight", "saturated",
+                           "nearly_saturated", "dead", "head0/saturated", "head0/dead"}) {
+    ASSERT_TRUE(figures.contains(std::string("attention/layer0/") + name)) << name;
+    EXPECT_TRUE(std::isnan(figures.at(std::string("attention/layer0/") + name))) << name;
+  }
+  EXPECT_TRUE(std::isfinite(figures.at("attention/layer0/head1/saturated")));
+}
+
+TEST(Figures, of_a_bias_are_no_numbers_where_a_value_is_none) {
+  std::vector<float> values(99, 1.F);
+  for (std::size_t i = 1; i < values.size(); i += 3) values[i] = NAN;
+  const auto figures = by_name(
+      health_figures({.bias = {{.name = "lidar", .value = values}}, .trust = {{.name = "lidar", .weight = values}}}));
+  for (const auto& [name, value] : figures)
+    if (!name.ends_with("/learned")) {
+      EXPECT_TRUE(std::isnan(value)) << name;
+    }
+}
+
+TEST(Figures, tell_a_gradient_that_broke_from_none) {
+  const auto gradient = [](std::optional<double> value) {
+    return by_name(health_figures({.scales = {{.name = "bias", .gradient = value, .max = 1}}}));
+  };
+  EXPECT_FALSE(gradient({}).contains("scale/bias/gradient"));
+  ASSERT_TRUE(gradient(NAN).contains("scale/bias/gradient"));
+  EXPECT_TRUE(std::isnan(gradient(NAN).at("scale/bias/gradient")));
 }
 
 TEST(Monitor, samples_the_first_step_and_every_interval) {

@@ -142,6 +142,17 @@ TEST(Rules, not_finite) {
   EXPECT_EQ(count(watch(1, [](int) { return Figures{{"validation/vel_err", std::nan("")}}; }), "not_finite"), 0);
 }
 
+TEST(Rules, not_finite_is_not_said_of_a_step_that_the_guard_kept_away) {
+  const auto course = [](double first, double second) {
+    return watch(2, [=](int sample) {
+      return Figures{{"loss/total", std::nan("")}, {"guard/skipped_steps", sample == 0 ? first : second}};
+    });
+  };
+  EXPECT_EQ(count(course(1, 2), "not_finite"), 0);
+  EXPECT_EQ(count(course(0, 1), "not_finite"), 1) << "nothing was skipped at the first";
+  EXPECT_EQ(count(course(1, 1), "not_finite"), 1) << "nothing was skipped at the second";
+}
+
 double settling(int sample, double from, double to, double noise) {
   return to + (from - to) * std::exp(-sample / 8.) + noise * (sample % 2 == 0 ? 1 : -1);
 }

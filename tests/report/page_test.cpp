@@ -49,6 +49,16 @@ TEST(PutSeries, keeps_every_peak_when_it_must_leave_points_out) {
     }
 }
 
+TEST(PutSeries, counts_what_cannot_be_drawn) {
+  Chart chart{.note = "all groups"}, sound, gaps;
+  put_series(chart, {{"a", {1, 2, 3}, {1, std::nan(""), INFINITY}}, {"b", {1}, {-INFINITY}}}, 100);
+  EXPECT_EQ(chart.note, "all groups; 3 values are not finite and not drawn");
+  put_series(sound, {{"a", {1, 2}, {1, 2}}, {"b", {2}, {1}}}, 100);
+  EXPECT_EQ(sound.note, "");
+  put_series(gaps, {{"a", {1}, {std::nan("")}}}, 100);
+  EXPECT_EQ(gaps.note, "1 value is not finite and not drawn");
+}
+
 TEST(Page, is_data_that_reads_back) {
   Page page{.title = "a \"run\"\n", .tiles = {{"Loss", "0.5", "from 2"}}};
   Chart chart{.title = "Loss", .y_min = 0};

@@ -1,4 +1,5 @@
 #include <fstream>
+#include <map>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -96,6 +97,21 @@ TEST_F(RunPage, says_what_is_wrong) {
   const json& sentences = page["sections"][0]["blocks"][0]["sentences"];
   ASSERT_GE(sentences.size(), 3U);
   EXPECT_EQ(page["tiles"].back()["value"], "warning");
+}
+
+TEST_F(RunPage, shows_what_broke) {
+  health::write_made_run(folder_, {.steps = 20, .finished = false});
+  std::ofstream(folder_ / "metrics.jsonl", std::ios::app)
+      << R"({"step":30,"time":1,"loss/total":"NaN","validation/mean_ap":"NaN","validation/nd_score":"NaN"})"
+      << "\n";
+  storage::write_file(folder_ / "result.json",
+                      "{\"clean\": {\"mean_ap\": 0.1, \"nd_score\": -Infinity}, \"faults\": {}, "
+                      "\"mean_resilience\": Infinity}");
+  const json page = json::parse(to_json(run_page(folder_)));
+  std::map<std::string, std::string> tiles;
+  for (const json& tile : page["tiles"]) tiles[tile["label"]] = tile["value"];
+  EXPECT_EQ(tiles["Loss"], "not finite");
+  EXPECT_EQ(tiles["mAP"], "not finite");
 }
 
 TEST_F(RunPage, shows_a_run_that_goes_on) {

@@ -18,7 +18,7 @@ fewshot::EpisodeFeatures encode_set(fewshot::EpisodeModel& model, const data::Ex
 /// The labels of an episode's rows as tensors.
 fewshot::EpisodeLabels labels_of(const data::ExampleSet& set, const data::Episode& episode);
 
-/// The share of right answers in each episode.
+/// The share of right answers in each episode. Throws std::runtime_error when a logit is NaN.
 std::vector<double> episode_accuracies(fewshot::EpisodeModel& model, const data::ExampleSet& set,
                                        const fewshot::EpisodeFeatures& features,
                                        std::span<const data::Episode> episodes);

@@ -58,7 +58,7 @@ struct RuleOptions {
 ///   cannot_reach                a note at the first sample: the bounds lie outside what the optimiser can reach
 ///   saturated_softmax           more than half of an attention's rows have a weight over 0.9 through a window
 ///   router_saturated            |mean w| > 0.95 for a learned router
-///   not_finite                  a figure that must be finite is NaN or infinite
+///   not_finite                  a figure that must be finite is NaN or infinite, and the guard did not skip the step
 ///   converged_high, _low        for linear scales within 0.5..5, from conclude(): settled above 3.5 or below 1.5 after
 ///                               moving at least three times its late spread
 ///

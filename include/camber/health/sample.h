@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ struct ScaleSample {
   std::string name{};  ///< "bias", "bias/head3", "segments"
   double value = 0;
   double raw = 0;
-  double gradient = kNotGiven;  ///< of raw; NaN: none was computed
+  std::optional<double> gradient{};  ///< of raw; nothing: none was computed
   double init = kNotGiven;
   double min = 0;
   double max = 0;
@@ -63,9 +64,9 @@ struct TrustSample {
 
 /// A few-shot episode.
 struct PrototypeSample {
-  double mean_cosine = kNotGiven;         ///< between the class prototypes, mean over pairs
-  double gate = kNotGiven;                ///< sigmoid(alpha)
-  double purification_ratio = kNotGiven;  ///< mean of g |C| / |f|
+  std::optional<double> mean_cosine{};         ///< between the class prototypes, mean over pairs
+  std::optional<double> gate{};                ///< sigmoid(alpha)
+  std::optional<double> purification_ratio{};  ///< mean of g |C| / |f|
 };
 
 struct HealthSample {

@@ -84,7 +84,8 @@ struct Page {
 };
 
 /// Series of different steps on one common x, and no more than `most` points: where there are more, every stretch of
-/// x keeps the least and the greatest value of each series, in the order in which they come.
+/// x keeps the least and the greatest value of each series, in the order in which they come. What is not finite cannot
+/// be drawn: the chart's note counts it.
 ///
 ///   Chart chart{.title = "Loss"};
 ///   put_series(chart, {{"total", steps, values}}, 8000);

@@ -45,7 +45,7 @@ struct TrustRecord {
 eval::SampleBoxes predict(detection::Detector detector, const DetectionRequest& request, TrustRecord* trust = nullptr);
 
 /// The chance that a number drawn from `low` lies below one drawn from `high`, ties counted half: the area under the
-/// ROC curve. NaN when either is empty.
+/// ROC curve. NaN when either is empty or holds one.
 double area_under_curve(const std::vector<double>& low, const std::vector<double>& high);
 
 /// One condition: its name ("clean", "frozen:4") and figures.
@@ -60,13 +60,16 @@ struct FaultReport {
   std::vector<ConditionReport> conditions{};  ///< the clean one first
 
   const eval::DetectionMetrics& clean() const { return conditions.front().metrics.evaluation.metrics; }
-  /// The mean over the faults of NDS under the fault over clean NDS; NaN without faults.
+  /// NDS of the condition over clean NDS; NaN when that is 0.
+  double resilience(const ConditionReport& condition) const;
+  /// The mean over the faults; NaN without faults.
   double mean_resilience() const;
 
   /// One row a condition: mAP, NDS, five errors, resilience; with a router also the mean trust in each sensor and how
   /// well it tells the condition from the clean one; then classes, distances and points of the clean one.
   std::string to_text() const;
   std::string to_csv() const;
+  /// A figure that is not defined is a bare NaN, as in the metrics:
   /// {"clean": {keys of the metrics}, "faults": {"frozen:4": {...}}, "mean_resilience": ...,
   /// "trust": {"frozen:4": {"lidar": {"mean", "area_under_curve"}, "camera": {...}}}}
   std::string to_json() const;
