@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from ._state import unrounded
 from .bounded_scale import BoundedScale
 from .sensors import BevGrid, CameraMap, Matrices, host_matrices, object_window_sizes, project
 from .structured_bias import (
@@ -24,6 +25,8 @@ from .structured_bias import (
     window_profile,
 )
 
+# In place of a clip: the scale's max, whatever it is at the moment.
+_SCALE_MAX = -1.0
 _REFERENCE_GRID, _REFERENCE_CAMERA = BevGrid(), CameraMap()
 ScaleSharing = Literal["shared", "per_modality", "per_layer", "per_head"]
 
@@ -38,6 +41,19 @@ class PlacedWindows:
     shape: tuple[int, int, int]  # (B, Q, K)
 
 
+def _check_range(trust: Tensor) -> None:
+    """Beyond 1 a weight would carry the lean past the scale's max, where the clip kills the gradients of both.
+
+    NaN is passed on: a training that skips broken steps must see it.
+    """
+    outside = trust.abs() > 1
+    if torch.compiler.is_compiling():
+        torch._assert_async(~outside.any(), "[AttentionBias] trust must lie in [-1, 1]")
+    elif bool(outside.any()):
+        worst = trust.flatten()[trust.abs().nan_to_num(0).argmax()].item()
+        raise ValueError(f"[AttentionBias] trust must lie in [-1, 1], got {worst}")
+
+
 class AttentionBias(torch.nn.Module):
     """Reference points, camera matrices and trust in, a `StructuredBias` out.
 
@@ -48,9 +64,13 @@ class AttentionBias(torch.nn.Module):
     Keys are ordered as in CMT: the grid row by row, then every camera's map row by row. grid=None leaves the grid out
     (PETR), camera=None the cameras. point_range = (x_min, y_min, z_min, x_max, y_max, z_max) says that reference points
     come in [0, 1] and what they span (CMT's pc_range). trust is [B, Q, X]: LiDAR, then one for all cameras, or one a
-    camera with per_camera. No gradient flows through reference points: cells are whole numbers.
+    camera with per_camera, and lies in [-1, 1], which is checked: then the lean stays within the scale, and a clip of the
+    scale's max or more leaves every gradient alive; beyond a smaller clip trust and scale have none. No gradient flows
+    through reference points: cells are whole numbers.
 
-    scale and segment_scale are the options of their `BoundedScale`. Call `project_scales` after each step.
+    scale and segment_scale are the options of their `BoundedScale`. Call `project_scales` after each step. The clip that
+    a schedule has set is saved (buffer `clip_in_force`, -1: the scale's max) and loaded with the scales; a state without
+    it means the constructor's clip, and one with a clip that the constructor never named is warned of.
 
     >>> import torch, camber
     >>> bias = camber.AttentionBias(camber.BevGrid(-8, 8, -8, 8, cell=1), camber.CameraMap(64, 32, 16, 8), camera_window=3)
@@ -65,6 +85,7 @@ class AttentionBias(torch.nn.Module):
     """
 
     scale: BoundedScale
+    clip_in_force: Tensor
 
     def __init__(
         self,
@@ -94,8 +115,9 @@ class AttentionBias(torch.nn.Module):
         self.clip_option, self.clip_schedule, self.value_dtype = clip, tuple(clip_schedule), value_dtype
         self.sharing, self.num_layers, self.num_heads = sharing, num_layers, num_heads
         self.point_range = tuple(point_range) if point_range is not None else None
-        self._scheduled_clip: float | None = None
         self._check()
+        self.register_buffer("clip_in_force", torch.empty((), dtype=torch.float64))
+        self.reset_parameters()
         self.scale = BoundedScale(**self._with_shape("scale", scale or {}))
         largest = clip if clip is not None else self.scale.bounds_at(epoch=0, step=0)[1]
         if value_dtype == torch.float16 and largest > 10:
@@ -109,6 +131,11 @@ class AttentionBias(torch.nn.Module):
             self.segment_scale = BoundedScale(
                 **self._with_shape("segment_scale", {**defaults, **(segment_scale or {})})
             )
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """The clip of the start. A bias made on the meta device needs it after `to_empty`, as its scales do."""
+        self.clip_in_force.fill_(_SCALE_MAX if self.clip_option is None else self.clip_option)
 
     def forward(
         self,
@@ -207,7 +234,7 @@ class AttentionBias(torch.nn.Module):
             self.segment_scale.apply_schedule(epoch, step)
         for from_epoch, clip in self.clip_schedule:
             if epoch >= from_epoch:
-                self._scheduled_clip = clip
+                self.clip_in_force.fill_(clip)
 
     def penalty(self) -> Tensor:
         """The penalties of both scales, to add to the loss."""
@@ -215,8 +242,24 @@ class AttentionBias(torch.nn.Module):
         return own if self.segment_scale is None else own + self.segment_scale.penalty()
 
     def _clip_tensor(self) -> Tensor:
-        given = self._scheduled_clip if self._scheduled_clip is not None else self.clip_option
-        return self.scale.bounds[1] if given is None else self.scale.bounds.new_tensor(given)
+        return self.clip_in_force.where(self.clip_in_force >= 0, self.scale.bounds[1])
+
+    def _apply(self, fn: Any, recurse: bool = True) -> AttentionBias:
+        before = self.clip_in_force
+        super()._apply(fn, recurse)
+        self.clip_in_force = unrounded(before, self.clip_in_force)
+        return self
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *arguments: Any) -> None:
+        said = [_SCALE_MAX if self.clip_option is None else float(self.clip_option)]
+        said += [float(clip) for _, clip in self.clip_schedule]
+        # A state that was saved before the clip was kept means the constructor's.
+        state_dict.setdefault(prefix + "clip_in_force", torch.tensor(said[0], dtype=torch.float64))
+        super()._load_from_state_dict(state_dict, prefix, *arguments)
+        loaded = self.clip_in_force.item()
+        if loaded not in said:
+            own, constructed = (clip if clip >= 0 else "the scale's max" for clip in (loaded, said[0]))
+            warnings.warn(f"[AttentionBias] clip is {own} as loaded, the constructor said {constructed}", stacklevel=2)
 
     def _weights_by_map(self, trust: Tensor, maps: int) -> Tensor:
         """[1, B, Q, M]: the weight of each map's sensor, float whatever came (a router under autocast), or double."""
@@ -225,6 +268,7 @@ class AttentionBias(torch.nn.Module):
         sensors = maps if self.per_camera else grids + int(self.camera is not None)
         if trust.dim() != 3 or trust.shape[2] != sensors:
             raise ValueError(f"[AttentionBias] trust must be [B, Q, {sensors}], got {list(trust.shape)}")
+        _check_range(trust.detach())
         if not self.per_camera and cameras > 0:
             trust = torch.cat((trust[..., :grids], trust[..., grids:].expand(-1, -1, cameras)), 2)
         return in_float(trust).unsqueeze(0)
@@ -316,6 +360,9 @@ class AttentionBias(torch.nn.Module):
             )
         if self.point_range is not None and len(self.point_range) != 6:
             raise ValueError(f"[AttentionBias] point_range must have 6 numbers, got {len(self.point_range)}")
+        for clip in (self.clip_option, *(clip for _, clip in self.clip_schedule)):
+            if clip is not None and not clip >= 0:
+                raise ValueError(f"[AttentionBias] clip must be at least 0, got {clip}")
         epochs = [epoch for epoch, _ in self.clip_schedule]
         if epochs != sorted(set(epochs)):
             raise ValueError(f"[AttentionBias] clip_schedule must be sorted by epoch, got epochs {epochs}")

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from ._state import unrounded
 from .bounded_map import ApplyBoundedMap, BoundedMap
 
 Constraint = Literal["clamp", "sigmoid", "log_clamp", "straight_through", "projected", "none"]
@@ -73,9 +74,11 @@ class BoundedScale(torch.nn.Module):
     none              r                              1
     ================  =============================  =========================================================
 
-    With space = "log" r is ln(scale). The parameter `raw` (a buffer when not learnable) and the float64 buffer `bounds`
-    have the names and meanings of the C++ module, so that files of either open in the other. `project_scales` is called
-    after every optimiser step. Give the scale a parameter group without weight decay.
+    With space = "log" r is ln(scale). The parameter `raw` (a buffer when not learnable), the float64 buffer `bounds` and
+    the int64 buffer `mapping` = (constraint, 1 in log space) have the names and meanings of the C++ module, so that files
+    of either open in the other. `load_state_dict` takes the saved value with its bounds, constraint and space, and warns
+    where the constructor said otherwise; a state without `mapping` is read as constructed. Casts change `raw` alone.
+    `project_scales` is called after every optimiser step. Give the scale a parameter group without weight decay.
 
     >>> import torch, camber
     >>> scale = camber.BoundedScale(init=4.9, min=0.5, max=5.0)
@@ -90,6 +93,7 @@ class BoundedScale(torch.nn.Module):
 
     raw: Tensor
     bounds: Tensor
+    mapping: Tensor
     steps_at_bound: Tensor
     num_steps: int
 
@@ -116,7 +120,9 @@ class BoundedScale(torch.nn.Module):
         self.warn_threshold, self.l2_weight, self.l2_center = warn_threshold, l2_weight, l2_center
         self.bounds_schedule, self.shape = tuple(bounds_schedule), tuple(shape)
         self._check()
+        self._constructed = (_CONSTRAINTS.index(constraint), int(self.in_log_space))
         self.register_buffer("bounds", torch.empty(2, dtype=torch.float64, device=device))
+        self.register_buffer("mapping", torch.empty(2, dtype=torch.int64, device=device))
         raw = torch.empty(self.shape, dtype=dtype or torch.get_default_dtype(), device=device)
         if learnable:
             self.raw = torch.nn.Parameter(raw)
@@ -138,6 +144,7 @@ class BoundedScale(torch.nn.Module):
         bounds = torch.tensor(self.bounds_at(epoch=0, step=0), dtype=torch.float64, device="cpu")
         first = torch.tensor(self.init, dtype=torch.float64, device="cpu")
         self.bounds.copy_(bounds)
+        self.mapping.copy_(torch.tensor(self._constructed, device="cpu"))
         self.raw.fill_(self._map(self.raw.dtype, bounds).raw_of(first).item())
         self.reset_counters()
         self._warned = False
@@ -157,6 +164,48 @@ class BoundedScale(torch.nn.Module):
     def __setstate__(self, state: dict[str, Any]) -> None:  # copies and unpickled scales are scales too
         super().__setstate__(state)
         ALL_SCALES.add(self)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> BoundedScale:
+        before = self.bounds
+        super()._apply(fn, recurse)
+        self.bounds = unrounded(before, self.bounds)
+        return self
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        # A state that was saved before there was a mapping is read as the constructor says.
+        written = state_dict.setdefault(prefix + "mapping", torch.tensor(self._constructed))
+        constraint, log = written.tolist() if written.shape == (2,) else (-1, -1)
+        if constraint not in range(len(_CONSTRAINTS)) or log not in (0, 1):
+            error_msgs.append(
+                f"[BoundedScale] mapping must be [constraint 0 to {len(_CONSTRAINTS) - 1}, log space 0 or 1], got "
+                f"{written.tolist()}"
+            )
+            return
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+        self.constraint, self.space = _CONSTRAINTS[constraint], "log" if log else "linear"
+        self._warn_of_other_options(constraint, log)
+
+    def _warn_of_other_options(self, constraint: int, log: int) -> None:
+        said = [self.initial_bounds, *((float(stage.min), float(stage.max)) for stage in self.bounds_schedule)]
+        changes = [
+            ("constraint is", self.constraint, _CONSTRAINTS[self._constructed[0]], constraint != self._constructed[0]),
+            ("space is", self.space, "log" if self._constructed[1] else "linear", log != self._constructed[1]),
+            ("bounds are", self.bounds.tolist(), list(said[0]), (self.min, self.max) not in said),
+        ]
+        for what, loaded, constructed, differs in changes:
+            if differs:
+                warnings.warn(f"[BoundedScale] {what} {loaded} as loaded, the constructor said {constructed}", stacklevel=2)
 
     def extra_repr(self) -> str:
         low, high = self.bounds_at(epoch=0, step=0) if self.bounds.is_meta else self.bounds.tolist()

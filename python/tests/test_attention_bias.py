@@ -304,6 +304,7 @@ def test_values_may_be_handed_over_in_bfloat16():
             {"clip_schedule": [(5, 1.0), (2, 3.0)]},
             "[AttentionBias] clip_schedule must be sorted by epoch, got epochs [5, 2]",
         ),
+        ({"clip": -1.0}, "[AttentionBias] clip must be at least 0, got -1.0"),
         (
             {"value_dtype": torch.float16, "clip": 12.0},
             "[AttentionBias] clip must be at most 10 in half precision, where exp overflows beyond 11.09, got 12.0",

@@ -278,7 +278,7 @@ def test_state_has_the_names_of_the_cpp_module_and_carries_the_bounds():
     assert not scale.apply_schedule(step=4)
     assert scale.apply_schedule(step=5)
     assert scale().item() == pytest.approx(2.0, rel=1e-6)  # raw was derived anew
-    assert sorted(scale.state_dict()) == ["bounds", "raw"]
+    assert sorted(scale.state_dict()) == ["bounds", "mapping", "raw"]
     twin = camber.BoundedScale(2.0, bounds_schedule=stages, constraint="sigmoid")
     twin.load_state_dict(scale.state_dict())
     assert twin().item() == scale().item()

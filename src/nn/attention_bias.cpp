@@ -4,8 +4,13 @@
 #include <stdexcept>
 #include <string>
 
+#include "nn/move_keeping.h"
+
 namespace camber::nn {
 namespace {
+
+// In place of a clip: the scale's max, whatever it is at the moment.
+constexpr double kScaleMax = -1;
 
 std::vector<std::int64_t> scale_shape(const AttentionBiasOptions& options) {
   switch (options.sharing) {
@@ -41,6 +46,11 @@ torch::Tensor weights_by_map(const torch::Tensor& trust, std::int64_t num_maps, 
   const std::int64_t sensors = per_camera ? num_maps : 2;
   TORCH_CHECK_VALUE(trust.dim() == 3 && trust.size(2) == sensors, "[AttentionBias] trust must be [B, Q, ", sensors,
                     "], got ", trust.sizes());
+  // Beyond 1 a weight would carry the lean past the scale's max, where the clip kills the gradients of both. NaN is
+  // passed on: the guard of a training skips such a step.
+  const auto size = trust.detach().abs();
+  TORCH_CHECK_VALUE(!size.gt(1).any().item<bool>(), "[AttentionBias] trust must lie in [-1, 1], got ",
+                    trust.detach().flatten()[size.nan_to_num(0).argmax()].item<double>());
   const auto weights = trust.scalar_type() == torch::kDouble ? trust : trust.to(torch::kFloat);
   if (per_camera) return weights;
   const auto cameras = weights.slice(2, 1, 2).expand({weights.size(0), weights.size(1), num_maps - 1});
@@ -84,6 +94,10 @@ void check_odd(const char* name, std::int64_t size) {
                                 " must be odd, so that the window has a centre cell, got " + std::to_string(size));
 }
 
+void check_clip(double clip) {
+  if (!(clip >= 0)) throw std::invalid_argument("[AttentionBias] clip must be at least 0, got " + std::to_string(clip));
+}
+
 }  // namespace
 
 void AttentionBiasOptions::validate() const {
@@ -97,6 +111,8 @@ void AttentionBiasOptions::validate() const {
     throw std::invalid_argument(
         "[AttentionBias] clip must be at most 10 in half precision, where exp overflows beyond 11.09, got " +
         std::to_string(clip == 0 ? scale.max : clip));
+  check_clip(clip);
+  for (const ClipStep& entry : clip_schedule) check_clip(entry.clip);
   for (std::size_t i = 1; i < clip_schedule.size(); ++i)
     if (clip_schedule[i].from_epoch <= clip_schedule[i - 1].from_epoch)
       throw std::invalid_argument("[AttentionBias] clip_schedule must be sorted by from_epoch");
@@ -111,6 +127,8 @@ void AttentionBiasImpl::reset() {
   auto window_scale = options.scale;
   window_scale.shape = scale_shape(options);
   scale = register_module("scale", BoundedScale(window_scale));
+  clip_in_force_ = register_buffer("clip_in_force",
+                                   torch::scalar_tensor(options.clip > 0 ? options.clip : kScaleMax, torch::kDouble));
   if (!options.segments) return;
   auto whole_scale = options.segment_scale;
   whole_scale.shape = scale_shape(options);
@@ -169,12 +187,24 @@ void AttentionBiasImpl::apply_schedule(std::int64_t epoch, std::int64_t step) {
   scale->apply_schedule(epoch, step);
   if (segment_scale) segment_scale->apply_schedule(epoch, step);
   for (const auto& entry : options.clip_schedule)
-    if (epoch >= entry.from_epoch) scheduled_clip_ = entry.clip;
+    if (epoch >= entry.from_epoch) clip_in_force_.fill_(entry.clip);
 }
 
 double AttentionBiasImpl::clip() const {
-  if (scheduled_clip_) return *scheduled_clip_;
-  return options.clip > 0 ? options.clip : scale->max();
+  const auto own = clip_in_force_.item<double>();
+  return own >= 0 ? own : scale->max();
+}
+
+void AttentionBiasImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
+  move_keeping({&clip_in_force_}, [&] { Module::to(device, dtype, non_blocking); });
+}
+
+void AttentionBiasImpl::to(torch::Dtype dtype, bool non_blocking) {
+  move_keeping({&clip_in_force_}, [&] { Module::to(dtype, non_blocking); });
+}
+
+void AttentionBiasImpl::to(torch::Device device, bool non_blocking) {
+  Module::to(device, non_blocking);
 }
 
 torch::Tensor AttentionBiasImpl::penalty() {

@@ -1,5 +1,3 @@
-#include <cmath>
-#include <limits>
 #include <ostream>
 #include <stdexcept>
 
@@ -7,129 +5,50 @@
 
 #include <torch/autograd.h>
 
+#include "nn/move_keeping.h"
+
 namespace camber::nn {
 namespace {
-
-// Where a sigmoid scale lands when new bounds cut its value off, as a share of the range. Closer to the bound its
-// gradient would be as good as dead.
-constexpr double kSigmoidMargin = 1e-3;
-
-// The map from raw to value. Bounds of raw are rounded to raw's type first, so that a projected raw compares as equal.
-struct Map {
-  Constraint constraint;
-  bool log;
-  double min;
-  double max;
-  double raw_min;
-  double raw_max;
-
-  // The clamping kinds have a place outside the bounds; log_clamp has no lower bound.
-  bool clamps() const { return constraint != Constraint::kSigmoid && constraint != Constraint::kNone; }
-  double lowest_raw() const {
-    return constraint == Constraint::kLogClamp ? -std::numeric_limits<double>::infinity() : raw_min;
-  }
-};
-
-double round_to(double value, torch::ScalarType type) {
-  return torch::scalar_tensor(value, type).item<double>();
-}
-
-Map make_map(const BoundedScaleOptions& options, double min, double max, torch::ScalarType type) {
-  const bool log = options.in_log_space();
-  return {.constraint = options.constraint,
-          .log = log,
-          .min = min,
-          .max = max,
-          .raw_min = round_to(log ? std::log(min) : min, type),
-          .raw_max = round_to(log ? std::log(max) : max, type)};
-}
-
-torch::Tensor sigmoid_value(const torch::Tensor& share, const Map& map) {
-  if (map.log) {
-    const double low = std::log(map.min);
-    return torch::exp(low + (std::log(map.max) - low) * share).clamp(map.min, map.max);
-  }
-  return (map.min + (map.max - map.min) * share).clamp(map.min, map.max);
-}
-
-torch::Tensor map_value(const torch::Tensor& x, const Map& map) {
-  if (map.constraint == Constraint::kSigmoid) {
-    return sigmoid_value(torch::sigmoid(x), map);
-  }
-  if (map.constraint == Constraint::kNone) {
-    return map.log ? torch::exp(x) : x.clone();
-  }
-  torch::Tensor inside = torch::clamp(x, map.lowest_raw(), map.raw_max);
-  if (!map.log) {
-    return inside;
-  }
-  // exp(ln max) rounds to either side of max; on the bound the value is the bound.
-  const torch::Tensor value = torch::where(x >= map.raw_max, map.max, torch::exp(inside));
-  return map.constraint == Constraint::kLogClamp ? value : torch::where(x <= map.raw_min, map.min, value);
-}
-
-torch::Tensor map_slope(const torch::Tensor& x, const Map& map) {
-  switch (map.constraint) {
-    case Constraint::kSigmoid: {
-      const torch::Tensor share = torch::sigmoid(x);
-      const torch::Tensor slope = share * (1 - share);
-      return map.log ? sigmoid_value(share, map) * (std::log(map.max) - std::log(map.min)) * slope
-                     : (map.max - map.min) * slope;
-    }
-    case Constraint::kClamp:
-    case Constraint::kLogClamp: {
-      const torch::Tensor alive = torch::logical_and(x >= map.lowest_raw(), x <= map.raw_max).to(x.scalar_type());
-      return map.log ? alive * torch::exp(torch::clamp(x, map.lowest_raw(), map.raw_max)) : alive;
-    }
-    case Constraint::kStraightThrough:
-    case Constraint::kProjected:
-      return map.log ? torch::exp(torch::clamp(x, map.raw_min, map.raw_max)) : torch::ones_like(x);
-    case Constraint::kNone:
-      return map.log ? torch::exp(x) : torch::ones_like(x);
-  }
-  throw std::logic_error("[bounded_scale] unknown constraint");
-}
 
 // A function of its own, because value and gradient are chosen separately and both must hold to the bit.
 class BoundedMap : public torch::autograd::Function<BoundedMap> {
  public:
-  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& raw, const Map& map) {
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& raw,
+                               const ScaleMapping& map) {
     context->save_for_backward({raw});
     context->saved_data["constraint"] = static_cast<std::int64_t>(map.constraint);
     context->saved_data["log"] = map.log;
     context->saved_data["bounds"] = std::vector<double>{map.min, map.max, map.raw_min, map.raw_max};
-    return map_value(raw.to(torch::kDouble), map).to(raw.scalar_type());
+    return map.value(raw.to(torch::kDouble)).to(raw.scalar_type());
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     const torch::Tensor raw = context->get_saved_variables()[0];
     const std::vector<double> bounds = context->saved_data["bounds"].toDoubleVector();
-    const Map map{.constraint = static_cast<Constraint>(context->saved_data["constraint"].toInt()),
-                  .log = context->saved_data["log"].toBool(),
-                  .min = bounds[0],
-                  .max = bounds[1],
-                  .raw_min = bounds[2],
-                  .raw_max = bounds[3]};
-    const torch::Tensor gradient = gradients[0].to(torch::kDouble) * map_slope(raw.to(torch::kDouble), map);
+    const ScaleMapping map{.constraint = static_cast<Constraint>(context->saved_data["constraint"].toInt()),
+                           .log = context->saved_data["log"].toBool(),
+                           .min = bounds[0],
+                           .max = bounds[1],
+                           .raw_min = bounds[2],
+                           .raw_max = bounds[3]};
+    const torch::Tensor gradient = gradients[0].to(torch::kDouble) * map.slope(raw.to(torch::kDouble));
     return {gradient.to(raw.scalar_type()), torch::Tensor()};
   }
 };
 
-// The raw value that maps to `value`, in double.
-torch::Tensor raw_of(const torch::Tensor& value, const Map& map) {
-  if (map.constraint != Constraint::kSigmoid) {
-    return map.log ? torch::log(value) : value;
-  }
-  const double low = map.log ? std::log(map.min) : map.min;
-  const double high = map.log ? std::log(map.max) : map.max;
-  const torch::Tensor share = ((map.log ? torch::log(value) : value) - low) / (high - low);
-  const torch::Tensor above = torch::where(share >= 1, 1 - kSigmoidMargin, share);
-  return torch::logit(torch::where(share <= 0, kSigmoidMargin, above));
+torch::Tensor bounds_tensor(double min, double max) {
+  return torch::tensor({min, max}, torch::kDouble);
 }
 
-torch::Tensor bounds_tensor(double min, double max, const torch::TensorOptions& options = torch::kDouble) {
-  return torch::tensor({min, max}, torch::kDouble).to(options);
+template <class Enum>
+std::string_view name_of(Enum value) {
+  for (const auto& [known, name] : config::enum_names<Enum>) {
+    if (known == value) {
+      return name;
+    }
+  }
+  return "?";
 }
 
 }  // namespace
@@ -144,24 +63,20 @@ void BoundedScaleImpl::reset() {
   bounds_ = register_buffer("bounds", bounds_tensor(min, max));
   const auto type = torch::get_default_dtype_as_scalartype();
   const torch::Tensor first = torch::full(options.shape, options.init, torch::kDouble);
-  const torch::Tensor raw = raw_of(first, make_map(options, min, max, type)).to(type);
+  mapping_ = register_buffer("mapping", torch::tensor({static_cast<std::int64_t>(options.constraint),
+                                                       static_cast<std::int64_t>(options.in_log_space())},
+                                                      torch::kLong));
+  const torch::Tensor raw =
+      ScaleMapping::make(options.constraint, options.in_log_space(), min, max, type).raw_of(first).to(type);
   raw_ = options.learnable ? register_parameter("raw", raw) : register_buffer("raw", raw);
   reset_counters();
   warned_ = false;
 }
 
 void BoundedScaleImpl::pretty_print(std::ostream& stream) const {
-  const auto name_of = [](auto value) {
-    for (const auto& [known, name] : config::enum_names<decltype(value)>) {
-      if (known == value) {
-        return name;
-      }
-    }
-    return std::string_view("?");
-  };
-  stream << "camber::nn::BoundedScale(" << name_of(options.constraint) << ", "
-         << name_of(options.in_log_space() ? Space::kLog : Space::kLinear) << ", init=" << options.init << ", bounds=["
-         << min() << ", " << max() << "], shape=" << raw_.sizes() << (options.learnable ? ")" : ", fixed)");
+  stream << "camber::nn::BoundedScale(" << name_of(constraint()) << ", " << name_of(space())
+         << ", init=" << options.init << ", bounds=[" << min() << ", " << max() << "], shape=" << raw_.sizes()
+         << (options.learnable ? ")" : ", fixed)");
 }
 
 double BoundedScaleImpl::min() const {
@@ -172,9 +87,39 @@ double BoundedScaleImpl::max() const {
   return bounds_[1].item<double>();
 }
 
+Constraint BoundedScaleImpl::constraint() const {
+  const auto number = mapping_[0].item<std::int64_t>();
+  constexpr auto kCount = static_cast<std::int64_t>(config::enum_names<Constraint>.size());
+  if (number < 0 || number >= kCount) {
+    throw std::runtime_error("[bounded_scale] mapping must begin with the number of a constraint, 0 to " +
+                             std::to_string(kCount - 1) + ", got " + std::to_string(number));
+  }
+  return static_cast<Constraint>(number);
+}
+
+Space BoundedScaleImpl::space() const {
+  return mapping_[1].item<std::int64_t>() == 0 ? Space::kLinear : Space::kLog;
+}
+
+ScaleMapping BoundedScaleImpl::mapping() const {
+  return ScaleMapping::make(constraint(), space() == Space::kLog, min(), max(), raw_.scalar_type());
+}
+
+void BoundedScaleImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
+  move_keeping({&bounds_, &mapping_}, [&] { Module::to(device, dtype, non_blocking); });
+}
+
+void BoundedScaleImpl::to(torch::Dtype dtype, bool non_blocking) {
+  move_keeping({&bounds_, &mapping_}, [&] { Module::to(dtype, non_blocking); });
+}
+
+void BoundedScaleImpl::to(torch::Device device, bool non_blocking) {
+  Module::to(device, non_blocking);
+}
+
 torch::Tensor BoundedScaleImpl::value() {
-  const Map map = make_map(options, min(), max(), raw_.scalar_type());
-  if (options.constraint == Constraint::kProjected && !warned_) {
+  const ScaleMapping map = mapping();
+  if (map.constraint == Constraint::kProjected && !warned_) {
     const torch::Tensor raw = raw_.detach();
     if (torch::logical_or(raw<map.raw_min, raw> map.raw_max).any().item<bool>()) {
       TORCH_WARN("[bounded_scale] raw must lie inside [", map.raw_min, ", ", map.raw_max,
@@ -196,17 +141,21 @@ torch::Tensor BoundedScaleImpl::penalty() {
 }
 
 void BoundedScaleImpl::set_bounds(double min, double max) {
-  options.validate_bounds(min, max);
+  BoundedScaleOptions in_force = options;
+  in_force.constraint = constraint();
+  in_force.space = space();
+  in_force.validate_bounds(min, max);
   torch::NoGradGuard no_grad;
-  const auto type = raw_.scalar_type();
-  const Map before = make_map(options, this->min(), this->max(), type);
+  const ScaleMapping before = mapping();
   bounds_.copy_(bounds_tensor(min, max));
-  const Map after = make_map(options, this->min(), this->max(), type);
-  if (options.constraint == Constraint::kSigmoid) {
-    raw_.copy_(raw_of(map_value(raw_.to(torch::kDouble), before), after));
-  } else if (options.constraint == Constraint::kProjected) {
-    raw_.clamp_(after.raw_min, after.raw_max);
-  }
+  raw_.copy_(mapping().carried_over(raw_.to(torch::kDouble), before));
+}
+
+void BoundedScaleImpl::take_value(const BoundedScaleImpl& other) {
+  torch::NoGradGuard no_grad;
+  const ScaleMapping mine = mapping(), theirs = other.mapping();
+  // Read alike, the raw value itself is taken, to the bit and with what it wound up.
+  raw_.copy_(mine == theirs ? other.raw_ : mine.raw_of(theirs.value(other.raw_.to(torch::kDouble))));
 }
 
 bool BoundedScaleImpl::apply_schedule(std::int64_t epoch, std::int64_t step) {
@@ -214,8 +163,7 @@ bool BoundedScaleImpl::apply_schedule(std::int64_t epoch, std::int64_t step) {
     return false;
   }
   const auto [min, max] = options.bounds_at(epoch, step);
-  // Compared in the buffer's own type: a model cast to half must not derive raw anew at every step.
-  if (torch::equal(bounds_, bounds_tensor(min, max, bounds_.options()))) {
+  if (min == this->min() && max == this->max()) {
     return false;
   }
   set_bounds(min, max);
@@ -224,7 +172,7 @@ bool BoundedScaleImpl::apply_schedule(std::int64_t epoch, std::int64_t step) {
 
 ScaleProjection BoundedScaleImpl::project() {
   torch::NoGradGuard no_grad;
-  const Map map = make_map(options, min(), max(), raw_.scalar_type());
+  const ScaleMapping map = mapping();
   ScaleProjection outside{.above = torch::zeros_like(raw_, torch::kBool),
                           .below = torch::zeros_like(raw_, torch::kBool)};
   if (map.clamps()) {
@@ -232,7 +180,7 @@ ScaleProjection BoundedScaleImpl::project() {
   }
   ++num_steps_;
   steps_at_bound_ += torch::logical_or(outside.above, outside.below).to(steps_at_bound_.options());
-  if (options.constraint != Constraint::kProjected) {
+  if (map.constraint != Constraint::kProjected) {
     return {.above = torch::zeros_like(outside.above), .below = torch::zeros_like(outside.below)};
   }
   raw_.clamp_(map.raw_min, map.raw_max);
@@ -241,6 +189,13 @@ ScaleProjection BoundedScaleImpl::project() {
 
 torch::Tensor BoundedScaleImpl::share_at_bound() const {
   return steps_at_bound_.to(torch::kDouble) / static_cast<double>(std::max<std::int64_t>(num_steps_, 1));
+}
+
+void BoundedScaleImpl::restore_counters(std::int64_t num_steps, const torch::Tensor& steps_at_bound) {
+  TORCH_CHECK_VALUE(steps_at_bound.sizes() == steps_at_bound_.sizes(), "[bounded_scale] steps_at_bound must have the ",
+                    "scale's shape ", steps_at_bound_.sizes(), ", got ", steps_at_bound.sizes());
+  num_steps_ = num_steps;
+  steps_at_bound_ = steps_at_bound.to(torch::kLong).clone();
 }
 
 void BoundedScaleImpl::reset_counters() {

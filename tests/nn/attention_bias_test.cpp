@@ -1,8 +1,11 @@
 #include "camber/nn/attention_bias.h"
 
 #include <cmath>
+#include <sstream>
 
 #include <gtest/gtest.h>
+
+#include <torch/serialize.h>
 
 #include "camber/geometry/box.h"
 #include "camber/random/stream.h"
@@ -169,6 +172,46 @@ TEST(AttentionBias, ClipScheduleTakesOver) {
   EXPECT_EQ(bias->clip(), 4);
 }
 
+// Saved in the middle of its schedule and loaded into a bias that was just made, it must give the same values.
+TEST(AttentionBias, TheClipInForceIsSavedWithTheWeights) {
+  const AttentionBiasOptions options{.clip_schedule = {{.from_epoch = 0, .clip = 1}, {.from_epoch = 3, .clip = 4}}};
+  AttentionBias saved(options), loaded(options);
+  saved->apply_schedule(0, 0);
+  std::stringstream file;
+  torch::save(saved, file);
+  torch::load(loaded, file);
+  EXPECT_EQ(loaded->clip(), 1);
+  const auto trust = torch::ones({1, 1, 2});
+  EXPECT_TRUE(torch::equal(loaded->strength(trust, 3, 0), saved->strength(trust, 3, 0)));
+  auto copy = std::dynamic_pointer_cast<AttentionBiasImpl>(saved->clone());
+  EXPECT_EQ(copy->clip(), 1);
+}
+
+TEST(AttentionBias, ACastLeavesTheClipAlone) {
+  AttentionBias bias(AttentionBiasOptions{.clip = 3.3});
+  bias->to(torch::kHalf);
+  bias->to(torch::kFloat);
+  EXPECT_EQ(bias->clip(), 3.3);
+}
+
+// Trust 3 and a scale of 2.5 would lie beyond the clip at 5, and neither would have a gradient.
+TEST(AttentionBias, TrustBeyondOneIsRefused) {
+  AttentionBias bias(AttentionBiasOptions{.segments = true});
+  EXPECT_EQ(error_of([&] {
+              bias->strength(torch::tensor({0.5F, -3.0F}).view({1, 1, 2}), 3, 0);
+            }),
+            "[AttentionBias] trust must lie in [-1, 1], got -3");
+  const auto unknown = torch::full({1, 1, 2}, NAN);
+  EXPECT_TRUE(bias->strength(unknown, 3, 0).isnan().all().item<bool>());
+  for (const float size : {-1.0F, 1.0F}) {
+    auto trust = torch::full({1, 1, 2}, size).requires_grad_(true);
+    AttentionBias strong(AttentionBiasOptions{.scale = {.init = 5}});
+    strong->strength(trust, 3, 0).sum().backward();
+    EXPECT_GT(trust.grad().min().item<float>(), 0);
+    EXPECT_NE(strong->scale->raw().grad().item<float>(), 0);
+  }
+}
+
 TEST(AttentionBias, HalfPrecisionIsComputedInFloatAndBounded) {
   const auto scene = small_scene(1);
   const auto points = random_points(1, 5);
@@ -248,6 +291,8 @@ TEST(AttentionBias, BadOptionsGetOneSentence) {
               bias->strength(torch::zeros({1, 2, 2}), 3, 0);
             }),
             "[AttentionBias] trust must be [B, Q, 3], got [1, 2, 2]");
+  EXPECT_EQ(error_of([] { AttentionBias(AttentionBiasOptions{.clip = -1}); }),
+            "[AttentionBias] clip must be at least 0, got -1.000000");
   const auto scene = small_scene(2);
   EXPECT_EQ(error_of([&] {
               place_queries(torch::zeros({1, 4, 3}), scene);

@@ -191,6 +191,51 @@ TEST(BoundedScaleState, SavingAndLoadingKeepsValueAndBounds) {
   }
 }
 
+// Raw 2.5 is a scale of 2.5 where it is projected, of 4.66 in a sigmoid and of 12.2 in log space.
+TEST(BoundedScaleState, ALoadedScaleIsReadAsItWasSaved) {
+  BoundedScale saved;
+  for (const BoundedScaleOptions& other :
+       {BoundedScaleOptions{.constraint = Constraint::kSigmoid}, BoundedScaleOptions{.space = Space::kLog}}) {
+    std::stringstream file;
+    torch::save(saved, file);
+    BoundedScale loaded(other);
+    torch::load(loaded, file);
+    EXPECT_EQ(loaded->value().item<float>(), 2.5F);
+    EXPECT_EQ(loaded->constraint(), Constraint::kProjected);
+    EXPECT_EQ(loaded->space(), Space::kLinear);
+  }
+}
+
+TEST(BoundedScaleState, TakesAValueOntoItsOwnBounds) {
+  BoundedScale from(BoundedScaleOptions{.constraint = Constraint::kSigmoid, .shape = {2}});
+  set_raw(from, {-1.0F, 3.0F});
+  const auto value = values(from->value());
+  for (const Constraint constraint : {Constraint::kProjected, Constraint::kSigmoid, Constraint::kNone}) {
+    for (const Space space : {Space::kLinear, Space::kLog}) {
+      BoundedScale to(
+          BoundedScaleOptions{.init = 2, .min = 0.1, .max = 8, .constraint = constraint, .space = space, .shape = {2}});
+      to->take_value(*from);
+      EXPECT_NEAR(values(to->value())[0], value[0], 1e-5);
+      EXPECT_NEAR(values(to->value())[1], value[1], 1e-5);
+      EXPECT_EQ(to->max(), 8);
+      EXPECT_EQ(to->constraint(), constraint);
+    }
+  }
+  BoundedScale tight(BoundedScaleOptions{.max = 3, .shape = {2}});
+  tight->take_value(*from);
+  EXPECT_EQ(values(tight->raw())[1], 3.0F);
+}
+
+TEST(BoundedScaleState, ACastLeavesTheBoundsAlone) {
+  BoundedScale scale(BoundedScaleOptions{.min = 0.1, .max = 3.3});
+  scale->to(torch::kHalf);
+  EXPECT_EQ(scale->raw().scalar_type(), torch::kHalf);
+  scale->to(torch::kFloat);
+  EXPECT_EQ(scale->min(), 0.1);
+  EXPECT_EQ(scale->max(), 3.3);
+  EXPECT_EQ(scale->named_buffers()["mapping"].scalar_type(), torch::kLong);
+}
+
 TEST(BoundedScaleState, CloneIsDeep) {
   BoundedScale scale(BoundedScaleOptions{.shape = {2}});
   scale->set_bounds(1.0, 9.0);

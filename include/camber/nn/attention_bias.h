@@ -25,8 +25,14 @@ struct BiasWindows {
 ///                                                   camera that sees the point for w_camera; no entry elsewhere
 ///   segments: value = clip(w * segment_scale)       on all keys of the grid and of each camera
 ///
-/// trust is [B, Q, X] with X = 2 (LiDAR, cameras), or 1 + V with per_camera. Values are ordinary differentiable
-/// functions of trust and scale on nnz numbers; the attention kernel knows nothing of either.
+/// trust is [B, Q, X] with X = 2 (LiDAR, cameras), or 1 + V with per_camera, and lies in [-1, 1], which is checked:
+/// then the lean stays within the scale, and a clip of the scale's max or more leaves every gradient alive. A smaller
+/// clip is a wish: beyond it trust and scale have no gradient. Values are ordinary differentiable functions of trust
+/// and scale on nnz numbers; the attention kernel knows nothing of either.
+///
+/// State: the scales', and the float64 buffer "clip_in_force", which a schedule changes (-1: the scale's max). It is
+/// saved, so that a loaded bias gives the values of the one that was saved. A file without it was written before it was
+/// kept; it means the clip of the options.
 ///
 ///   AttentionBias bias(AttentionBiasOptions{.bev_window = 5, .camera_window = 15});
 ///   auto windows = bias->windows(place_queries(points, scene), scene);
@@ -35,6 +41,9 @@ class AttentionBiasImpl : public torch::nn::Cloneable<AttentionBiasImpl> {
  public:
   explicit AttentionBiasImpl(AttentionBiasOptions options = {});
   void reset() override;
+  void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Device device, bool non_blocking = false) override;
 
   /// The windows of placed queries. With object sizing, `boxes` [B, Q, 7] gives the sizes; without boxes (a first layer
   /// that has no prediction yet) they are the fixed ones.
@@ -49,7 +58,7 @@ class AttentionBiasImpl : public torch::nn::Cloneable<AttentionBiasImpl> {
 
   /// Takes the clip of options.clip_schedule for this epoch; the scales take their own bounds.
   void apply_schedule(std::int64_t epoch, std::int64_t step);
-  /// The clip in force: the option, the schedule's, or the scale's max.
+  /// The clip in force: the option, the schedule's, the file's, or the scale's max.
   double clip() const;
   /// The penalties of both scales, to add to the loss.
   torch::Tensor penalty();
@@ -59,7 +68,7 @@ class AttentionBiasImpl : public torch::nn::Cloneable<AttentionBiasImpl> {
   BoundedScale segment_scale{nullptr};
 
  private:
-  std::optional<double> scheduled_clip_;
+  torch::Tensor clip_in_force_;  // float64 []
 };
 
 TORCH_MODULE(AttentionBias);

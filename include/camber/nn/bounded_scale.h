@@ -3,6 +3,7 @@
 #include <iosfwd>
 
 #include <camber/nn/bounded_scale_options.h>
+#include <camber/nn/scale_mapping.h>
 
 #include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
@@ -36,8 +37,10 @@ struct ScaleProjection {
 /// 2^-24 * (1 + |ln init|), for a linear sigmoid 2^-24 * (init + 0.23 * (max - min)). The presets start within one unit
 /// of the last place, all but `logit` to the bit.
 ///
-/// State: parameter or buffer "raw" and the float64 buffer "bounds" = (min, max). The bounds are saved because a
-/// schedule may have changed them and the value of a sigmoid depends on them; loading needs no other call.
+/// State: parameter or buffer "raw", the float64 buffer "bounds" = (min, max) and the int64 buffer "mapping" =
+/// (constraint, 1 in log space). They are saved because raw means nothing without them: a loaded scale has the value,
+/// the bounds and the constraint of the file, whatever its options say. Files without a mapping were written before
+/// there was one; theirs is that of the options. A cast of the module changes raw alone.
 ///
 ///   camber::nn::BoundedScale scale(camber::nn::BoundedScaleOptions{.init = 2.5, .min = 0.5, .max = 5.0});
 ///   auto bias = weights * scale->value();
@@ -50,6 +53,9 @@ class BoundedScaleImpl : public torch::nn::Cloneable<BoundedScaleImpl> {
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
+  void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Device device, bool non_blocking = false) override;
 
   /// The effective scale, shape [] or options.shape, differentiable in raw, of raw's type and on its device.
   /// For `projected`, a raw value outside the bounds means that the projector was forgotten: one warning an object.
@@ -61,13 +67,20 @@ class BoundedScaleImpl : public torch::nn::Cloneable<BoundedScaleImpl> {
   /// The parameter (learnable) or buffer that value() maps.
   const torch::Tensor& raw() const { return raw_; }
 
+  /// In force: of the options, of a schedule, or of the file that was loaded.
   double min() const;
   double max() const;
+  Constraint constraint() const;
+  Space space() const;
+  ScaleMapping mapping() const;
 
   /// Changes the bounds between two steps. sigmoid: raw is derived anew, so that the value stays; where the new bounds
   /// do not hold it any more, it goes to the nearer bound less 1/1000 of the range, where its gradient still lives.
   /// projected: raw is put onto the new bounds. The others keep raw.
   void set_bounds(double min, double max);
+
+  /// Takes the value of another scale of the same shape, put onto this one's bounds; constraint, space and bounds stay.
+  void take_value(const BoundedScaleImpl& other);
 
   /// Takes the bounds of options.bounds_schedule for this epoch and step; true when they changed.
   bool apply_schedule(std::int64_t epoch, std::int64_t step);
@@ -80,6 +93,9 @@ class BoundedScaleImpl : public torch::nn::Cloneable<BoundedScaleImpl> {
   /// before the first step.
   torch::Tensor share_at_bound() const;
   std::int64_t num_steps() const { return num_steps_; }
+  const torch::Tensor& steps_at_bound() const { return steps_at_bound_; }
+  /// Counters of a run that goes on.
+  void restore_counters(std::int64_t num_steps, const torch::Tensor& steps_at_bound);
   void reset_counters();
 
   BoundedScaleOptions options;
@@ -87,6 +103,7 @@ class BoundedScaleImpl : public torch::nn::Cloneable<BoundedScaleImpl> {
  private:
   torch::Tensor raw_;
   torch::Tensor bounds_;          // float64 [2]: min, max
+  torch::Tensor mapping_;         // int64 [2]: constraint, 1 in log space
   torch::Tensor steps_at_bound_;  // int64 of raw's shape
   std::int64_t num_steps_ = 0;
   bool warned_ = false;
