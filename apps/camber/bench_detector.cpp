@@ -6,7 +6,6 @@
 #include "apps/camber/commands.h"
 #include "camber/nn/query_router.h"
 #include "camber/train/detector_bench.h"
-#include "camber/train/load_detector.h"
 
 namespace camber::app {
 namespace {
@@ -18,7 +17,7 @@ struct BenchDetectorArguments {
 };
 
 detection::Detector detector_of(const BenchDetectorArguments& arguments, const CommonOptions& common) {
-  if (!arguments.checkpoint.empty()) return train::load_detector(arguments.checkpoint);
+  if (!arguments.checkpoint.empty()) return detection::Detector::load(arguments.checkpoint);
   detection::DetectorOptions options = detection::DetectorOptions::preset(arguments.preset);
   if (arguments.bias) {
     options.router.mode = nn::RouterMode::kLearned;

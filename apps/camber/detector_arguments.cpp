@@ -5,7 +5,7 @@
 #include <ATen/Parallel.h>
 
 #include "camber/train/detector_run.h"
-#include "camber/train/load_detector.h"
+#include "camber/train/run_folder.h"
 
 namespace camber::app {
 namespace {
@@ -40,7 +40,7 @@ OpenedDetector open_detector(const DetectorArguments& arguments, const CommonOpt
   const std::string root = arguments.data.empty() ? own.data.root : arguments.data;
   if (root.empty()) throw std::invalid_argument(name + "--data must name a data set's folder, got nothing");
   OpenedDetector opened;
-  opened.detector = train::load_detector(weights);
+  opened.detector = detection::Detector::load(weights);
   opened.dataset =
       std::make_unique<data::Dataset>(root, arguments.version.empty() ? own.data.version : arguments.version);
   opened.split = data::find_split(*opened.dataset, arguments.split);

@@ -30,6 +30,8 @@ train::DetectorTrainingOptions defaults_of(const TrainArguments& arguments) {
 void check(const TrainArguments& arguments, const CommonOptions& common) {
   if (arguments.out.empty() == arguments.resume.empty())
     throw std::invalid_argument("[train] one of --out RUN (a new run) and --resume RUN must be given");
+  if (arguments.from.empty() && !arguments.exclude.empty())
+    throw std::invalid_argument("[train] --exclude must come with --from, got '" + arguments.exclude[0] + "' alone");
   if (arguments.resume.empty()) return;
   if (!arguments.from.empty()) throw std::invalid_argument("[train] --from must not be given with --resume");
   const auto own = train::options_of_run(arguments.resume);
@@ -113,7 +115,9 @@ void register_train(Command& program) {
                                   .example = "camber train --config configs/demo.toml --out runs/demo"});
   command.option("--out", arguments->out, "folder of a new run");
   command.option("--resume", arguments->resume, "folder of a run to continue");
-  command.option("--from", arguments->from, "checkpoint whose weights are taken where they fit");
+  command.option(
+      "--from", arguments->from,
+      "checkpoint whose weights are taken where they fit; bounds, constraints and clips are the configuration's");
   command.option("--exclude", arguments->exclude, "with --from: parts of names that are not taken");
   command.configuration<train::DetectorTrainingOptions>(arguments->options,
                                                         [arguments] { return defaults_of(*arguments); });

@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "camber/detection/weights.h"
 #include "camber/eval/detection_box.h"
+#include "camber/weights/state_file.h"
 
 namespace camber::detection {
 namespace {
@@ -130,8 +130,8 @@ void add_features(DetectorBatch& batch, std::span<const data::LoadedSample> samp
                                   options.features);
     const storage::SafetensorsFile file(std::filesystem::path(options.features) /
                                         (std::string(frame.token) + ".safetensors"));
-    grids.push_back(tensor_of(file.at("bev")).to(torch::kFloat));
-    if (!frame.cameras.empty()) cameras.push_back(tensor_of(file.at("cameras")).to(torch::kFloat));
+    grids.push_back(weights::tensor_of(file.at("bev")).to(torch::kFloat));
+    if (!frame.cameras.empty()) cameras.push_back(weights::tensor_of(file.at("cameras")).to(torch::kFloat));
   }
   batch.bev_features = torch::stack(grids);
   if (!cameras.empty()) batch.camera_features.push_back(torch::stack(cameras));

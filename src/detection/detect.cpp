@@ -1,7 +1,6 @@
 #include <mutex>
 
 #include "camber/detection/frame.h"
-#include "camber/detection/weights.h"
 #include "detection/detector_parts.h"
 
 namespace camber::detection {
@@ -37,21 +36,6 @@ torch::Tensor PositionCache::get(const nn::SensorScene& scene, const std::functi
 void PositionCache::clear() {
   const std::lock_guard lock(mutex_);
   known_.clear();
-}
-
-Detector Detector::load(const std::filesystem::path& file) {
-  const storage::SafetensorsFile source(file);
-  Detector detector(options_in(source, file.string()));
-  const auto report = load_weights(*detector, source);
-  const auto first = [](const std::vector<std::string>& names) { return names.empty() ? std::string() : names[0]; };
-  if (!report.complete())
-    throw std::runtime_error("[Detector] " + file.string() + " must hold exactly the detector's weights; missing " +
-                             std::to_string(report.missing.size()) + " " + first(report.missing) + ", unexpected " +
-                             std::to_string(report.unexpected.size()) + " " + first(report.unexpected) +
-                             ", of another shape " + std::to_string(report.other_shape.size()) + " " +
-                             first(report.other_shape));
-  detector->eval();
-  return detector;
 }
 
 std::vector<Detection> Detector::detect(const Frame& frame) const {

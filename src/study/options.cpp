@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iomanip>
 #include <sstream>
 #include <stdexcept>
 
@@ -7,8 +6,7 @@
 #include <camber/study/options.h>
 #include <camber/train/reachable_range.h>
 #include <camber/train/schedule.h>
-
-#include "train/checksums.h"
+#include <camber/weights/checksums.h>
 
 namespace camber::study {
 namespace {
@@ -124,9 +122,7 @@ std::string hash_of(const StudyOptions& options, const StudyRun& run, const std:
     text << '\n';
   }
   const std::string all = text.str();
-  std::ostringstream sum;
-  sum << std::hex << std::setfill('0') << std::setw(16) << train::checksum(std::as_bytes(std::span(all)));
-  return sum.str();
+  return weights::checksum_text(weights::checksum(std::as_bytes(std::span(all))));
 }
 
 namespace {

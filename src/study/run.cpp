@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <iomanip>
 #include <numeric>
 #include <sstream>
 #include <stdexcept>
@@ -13,11 +12,11 @@
 #include <camber/storage/file.h>
 #include <camber/study/run.h>
 #include <camber/train/detector_run.h>
-#include <camber/train/load_detector.h>
+#include <camber/weights/checksums.h>
+#include <camber/weights/load.h>
 #include <nlohmann/json.hpp>
 
 #include "study/model_evaluation.h"
-#include "train/checksums.h"
 
 namespace camber::study {
 namespace {
@@ -46,16 +45,20 @@ bool can_resume(const fs::path& folder, const train::DetectorTrainingOptions& op
   return storage::read_file(folder / "config.toml") == config::to_toml(options);
 }
 
+// Mapping and clip follow from the configuration, which has a hash of its own, and older models have none.
 std::string sum_of_weights(const detection::DetectorImpl& detector) {
-  std::ostringstream sums, sum;
-  for (const auto& [name, tensor] : detection::state_of(detector))
+  const weights::SettingNames settings = weights::settings_of(detector);
+  std::ostringstream sums;
+  for (const auto& [name, tensor] : weights::tensors_of(detector)) {
+    if (settings.is_later(name.substr(std::string_view(weights::kModelPrefix).size()))) continue;
+    const torch::Tensor whole = tensor.contiguous();
     sums << name << ' '
-         << train::checksum(
-                {static_cast<const std::byte*>(tensor.const_data_ptr()), static_cast<std::size_t>(tensor.nbytes())})
+         << weights::checksum(
+                {static_cast<const std::byte*>(whole.const_data_ptr()), static_cast<std::size_t>(whole.nbytes())})
          << '\n';
+  }
   const std::string all = sums.str();
-  sum << std::hex << std::setfill('0') << std::setw(16) << train::checksum(std::as_bytes(std::span(all)));
-  return sum.str();
+  return weights::checksum_text(weights::checksum(std::as_bytes(std::span(all))));
 }
 
 bool is_kept(const std::string& name) {
@@ -125,7 +128,7 @@ train::DetectorRunResult train_run(const StudyFolder& folder, const StudyRun& ru
   if (training.branches) {
     const StudyRun base{kBase, run.seed};
     request.from = folder.weights(base);
-    check_weights(folder, base, sum_of_weights(*train::load_detector(request.from)));
+    check_weights(folder, base, sum_of_weights(*detection::Detector::load(request.from)));
   }
   request.say = listener.say;
   request.after_step = [&](const train::StepReport& report, const std::string&) {
@@ -154,7 +157,7 @@ void execute_run(const StudyOptions& options, const StudyFolder& folder, const S
   record.config_hash = hash_of(options, run, record.data_fingerprint);
   add_history(record, folder.run(run) / "metrics.jsonl");
   record.training_seconds = record.milliseconds_a_step / 1e3 * static_cast<double>(record.steps);
-  detection::Detector detector = train::load_detector(folder.weights(run));
+  detection::Detector detector = detection::Detector::load(folder.weights(run));
   record.weights = sum_of_weights(*detector);
   const bool remade = fs::exists(folder.record(run));
   if (remade) {
@@ -200,7 +203,8 @@ std::pair<double, double> probe(const StudyOptions& options, const StudyFolder& 
   RunRecord record;
   add_history(record, own / "metrics.jsonl");
   const data::Dataset dataset(training.options.data.root, training.options.data.version, 1);
-  ModelEvaluation request = evaluation_of(options, training, dataset, train::load_detector(own / "model.safetensors"));
+  ModelEvaluation request =
+      evaluation_of(options, training, dataset, detection::Detector::load(own / "model.safetensors"));
   const auto frames = static_cast<double>(request.split.samples.size());
   request.split.samples = train::spread(request.split.samples, kProbeFrames);
   const auto begin = std::chrono::steady_clock::now();

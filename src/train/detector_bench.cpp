@@ -8,9 +8,9 @@
 #include <camber/train/detector_bench.h>
 #include <camber/train/detector_options.h>
 #include <camber/train/training_loop.h>
+#include <camber/weights/state_file.h>
 
 #include "detection/detector_parts.h"
-#include "train/tensor_state.h"
 
 namespace camber::train {
 namespace {
@@ -121,7 +121,7 @@ torch::Tensor projections_of(const detection::DetectorBatch& batch) {
 // Everything that another implementation needs to do the same work, and what came out in evaluation mode.
 void dump(detection::Detector& detector, const detection::DetectorBatch& batch, const std::filesystem::path& path) {
   torch::NoGradGuard no_grad;
-  std::vector<NamedTensor> tensors = model_tensors(*detector);
+  std::vector<weights::NamedTensor> tensors = weights::tensors_of(*detector);
   const auto output = detector->forward(batch, {.denoising = false});
   const auto add = [&tensors](const std::string& name, const torch::Tensor& tensor) {
     tensors.push_back({name, tensor.contiguous()});
@@ -136,12 +136,7 @@ void dump(detection::Detector& detector, const detection::DetectorBatch& batch, 
   }
   add("output.class_logits", output.class_logits);
   add("output.codes", output.codes);
-  std::vector<storage::TensorView> views;
-  for (NamedTensor& entry : tensors) {
-    entry.tensor = entry.tensor.contiguous();
-    views.push_back(view_of(entry));
-  }
-  storage::write_safetensors(path, views);
+  weights::write_state(path, std::move(tensors), {});
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <camber/storage/atomic_file.h>
 #include <camber/train/detector_run.h>
 #include <camber/train/health_adapter.h>
+#include <camber/weights/load.h>
 
 #include "train/detector_health.h"
 #include "train/sentence.h"
@@ -101,7 +102,15 @@ class Run {
 detection::Detector Run::first_detector() const {
   detection::Detector detector(options_.detector, options_.seed);
   if (!request_.from.empty() && !request_.resume) {
-    const LoadReport report = load_weights(request_.from, *detector, {.exclude = request_.exclude});
+    const weights::StateFile file(request_.from);
+    std::optional<detection::Detector> written_for;
+    if (detection::holds_options(file)) {
+      written_for.emplace(detection::options_in(file, request_.from.string()));
+    }
+    const weights::LoadReport report = weights::load(file, *detector,
+                                                     {.exclude = request_.exclude,
+                                                      .settings = weights::Settings::kOfModel,
+                                                      .written_for = written_for ? written_for->get() : nullptr});
     say("from " + request_.from.string() + ": " + report.text());
   }
   return detector;

@@ -6,6 +6,7 @@
 #include <camber/storage/atomic_file.h>
 #include <camber/storage/file.h>
 #include <camber/train/run_folder.h>
+#include <camber/weights/checksums.h>
 #include <nlohmann/json.hpp>
 
 #include <ATen/Parallel.h>
@@ -13,7 +14,6 @@
 
 #include "camber_commit.h"
 #include "kernels/isa.h"
-#include "train/checksums.h"
 #include "train/sentence.h"
 
 namespace camber::train {
@@ -66,9 +66,9 @@ std::string fingerprint_of_tables(const std::filesystem::path& folder) {
   std::string sums;
   for (const std::filesystem::path& file : files) {
     const storage::MappedFile mapped(file);
-    sums += sentence(file.filename().string(), " ", checksum(mapped.bytes()), "\n");
+    sums += sentence(file.filename().string(), " ", weights::checksum(mapped.bytes()), "\n");
   }
-  return sentence(std::hex, checksum(std::as_bytes(std::span(sums))));
+  return sentence(std::hex, weights::checksum(std::as_bytes(std::span(sums))));
 }
 
 RunFolder RunFolder::create(const std::filesystem::path& path, const std::string& config,
@@ -95,6 +95,17 @@ RunFolder RunFolder::open(const std::filesystem::path& path) {
                                 " without one");
   }
   return folder;
+}
+
+std::filesystem::path weights_of_run(const std::filesystem::path& folder) {
+  const RunFolder run = RunFolder::open(folder);
+  const CheckpointFolder checkpoints = run.checkpoints();
+  for (const std::filesystem::path& file : {run.weights(), checkpoints.last(), checkpoints.previous()}) {
+    if (std::filesystem::exists(file)) {
+      return file;
+    }
+  }
+  throw std::invalid_argument("[train] " + folder.string() + " must hold weights, got a run without a checkpoint");
 }
 
 }  // namespace camber::train

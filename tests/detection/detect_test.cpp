@@ -1,9 +1,13 @@
+#include <fstream>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "camber/config/options.h"
 #include "camber/detection/frame.h"
 #include "camber/detection/weights.h"
+#include "camber/storage/file.h"
+#include "camber/weights/load.h"
 #include "detection/example_batch.h"
 #include "support/comparison.h"
 
@@ -128,27 +132,69 @@ TEST(Detect, AnswersWrongInputWithASentence) {
 }
 
 TEST(Weights, ListWhatDoesNotMatch) {
-  const auto file = std::filesystem::path(::testing::TempDir()) / "part.safetensors";
-  save(*small_detector(true), file);
-  const storage::SafetensorsFile source(file);
+  const auto path = std::filesystem::path(::testing::TempDir()) / "part.safetensors";
+  save(*small_detector(true), path);
+  const weights::StateFile source(path);
   auto plain = small_detector();
-  const auto report = load_weights(*plain, source);
+  const auto report = weights::load(source, *plain);
   EXPECT_TRUE(report.missing.empty());
-  EXPECT_TRUE(report.other_shape.empty());
-  ASSERT_FALSE(report.unexpected.empty());
-  for (const auto& name : report.unexpected)
+  EXPECT_TRUE(report.mismatched.empty());
+  ASSERT_FALSE(report.unknown.empty());
+  for (const auto& name : report.unknown)
     EXPECT_TRUE(name.find("router") != std::string::npos || name.find("attention_bias") != std::string::npos) << name;
   auto options = examples::tiny_options();
   options.head.head_width = 48;
   Detector other(options, 1);
-  EXPECT_FALSE(load_weights(*other, source).other_shape.empty());
-  std::filesystem::remove(file);
+  EXPECT_FALSE(weights::load(source, *other).mismatched.empty());
+  std::filesystem::remove(path);
+}
+
+// One flipped bit of a weight once gave a detector that found nothing, and no word of it.
+TEST(Weights, OneFlippedBitIsRefused) {
+  const auto path = std::filesystem::path(::testing::TempDir()) / "flipped.safetensors";
+  save(*small_detector(), path);
+  std::string bytes = storage::read_file(path);
+  bytes[bytes.size() - 6] ^= 0x40;
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  EXPECT_NE(error_of([&] { Detector::load(path); }).find("its bytes are damaged"), std::string::npos);
+  std::filesystem::remove(path);
+}
+
+// A checkpoint holds the weights of the last step and their running average: what eval takes, load takes.
+TEST(Weights, TheRunningAverageIsLoaded) {
+  const auto path = std::filesystem::path(::testing::TempDir()) / "average.safetensors";
+  const auto detector = small_detector();
+  auto tensors = weights::tensors_of(*detector);
+  for (const auto& [name, tensor] : weights::tensors_of(*detector, weights::kAveragePrefix))
+    tensors.push_back({name, tensor.is_floating_point() ? tensor + 1 : tensor});
+  weights::write_state(path, tensors, {{kOptionsKey, config::to_toml(detector->options())}});
+  const auto loaded = Detector::load(path);
+  EXPECT_TRUE(torch::equal(loaded->parameters()[0], detector->parameters()[0] + 1));
+  std::filesystem::remove(path);
+}
+
+// Trained up to the second stage of its schedule of clips, saved and loaded: the same boxes.
+TEST(Weights, AScheduledClipIsLoaded) {
+  const OwnArrays own;
+  auto options = examples::tiny_options();
+  options.router.mode = nn::RouterMode::kConstant;
+  options.bias.clip_schedule = {{.from_epoch = 0, .clip = 5}, {.from_epoch = 2, .clip = 0.5}};
+  Detector detector(options, 1);
+  detector->eval();
+  const auto unscheduled = detector.detect(own.frame);
+  detector->apply_schedule(2, 0);
+  const auto path = std::filesystem::path(::testing::TempDir()) / "clip.safetensors";
+  save(*detector, path);
+  const auto expected = detector.detect(own.frame);
+  ASSERT_FALSE(equal(unscheduled, expected)) << "the clip must matter";
+  EXPECT_TRUE(equal(Detector::load(path).detect(own.frame), expected));
+  std::filesystem::remove(path);
 }
 
 TEST(Weights, RefuseAFileThatIsNoDetector) {
   const auto file = std::filesystem::path(::testing::TempDir()) / "other.safetensors";
   const auto tensor = torch::ones({2});
-  storage::write_safetensors(file, {view_of("x", tensor)});
+  storage::write_safetensors(file, {weights::view_of({"x", tensor})});
   EXPECT_NE(error_of([&] { Detector::load(file); }).find("not written as a detector"), std::string::npos);
   std::filesystem::remove(file);
 }

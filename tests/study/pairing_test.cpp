@@ -9,7 +9,7 @@
 #include <camber/simulation/simulate.h>
 #include <camber/study/options.h>
 #include <camber/train/detector_run.h>
-#include <camber/train/load_detector.h>
+#include <camber/weights/state_file.h>
 #include <gtest/gtest.h>
 
 #include <ATen/Parallel.h>
@@ -35,7 +35,7 @@ bool same_bytes(const torch::Tensor& a, const torch::Tensor& b) {
 
 std::map<std::string, torch::Tensor> state(const detection::Detector& detector) {
   std::map<std::string, torch::Tensor> all;
-  for (auto& [name, tensor] : detection::state_of(*detector)) all.emplace(name, tensor);
+  for (auto& [name, tensor] : weights::tensors_of(*detector)) all.emplace(name, tensor);
   return all;
 }
 
@@ -142,7 +142,7 @@ TEST_F(ScaleZero, is_no_bias_bit_for_bit_over_a_whole_run) {
     train::DetectorRunRequest request{.options = training.options, .out = folder_ / arm, .evaluate = false};
     if (training.branches) request.from = folder_ / "base/model.safetensors";
     train::train_detector(request);
-    return state(train::load_detector(folder_ / arm / "model.safetensors"));
+    return state(detection::Detector::load(folder_ / arm / "model.safetensors"));
   };
   const auto base = train(kBase), plain = train("plain"), zero = train("fixed_0");
   std::size_t moved = 0;

@@ -4,6 +4,7 @@
 
 #include <camber/storage/file.h>
 #include <camber/storage/safetensors.h>
+#include <camber/weights/load.h>
 #include <gtest/gtest.h>
 
 #include "train/tiny_model.h"
@@ -123,35 +124,6 @@ TEST(Checkpoint, ChangesNothingWhenItIsRefused) {
   EXPECT_TRUE(torch::equal(before, run.model->first->weight));
 }
 
-TEST(Checkpoint, ListsWhatDidNotMatchWhenPartIsLoaded) {
-  const TemporaryFolder folder("part");
-  const auto path = folder.path() / "a.safetensors";
-  TinyRun run;
-  run.steps(2);
-  save_checkpoint(path, run.loop.state(), run.loop.info());
-
-  torch::nn::Module model("other");
-  auto first = model.register_module("first", torch::nn::Linear(4, 8));
-  model.register_module("last", torch::nn::Linear(8, 3));
-  model.register_module("fresh", torch::nn::Linear(2, 2));
-  const LoadReport report = load_weights(path, model, {.use_average = false, .exclude = {"first.bias"}});
-  EXPECT_EQ(report.loaded, (std::vector<std::string>{"first.weight"}));
-  EXPECT_EQ(report.excluded, (std::vector<std::string>{"first.bias"}));
-  EXPECT_EQ(report.missing, (std::vector<std::string>{"fresh.weight", "fresh.bias"}));
-  ASSERT_EQ(report.mismatched.size(), 2U);
-  EXPECT_EQ(report.mismatched[0].name, "last.weight");
-  EXPECT_EQ(report.mismatched[0].file, "F32 [1, 8]");
-  EXPECT_EQ(report.mismatched[0].model, "F32 [3, 8]");
-  EXPECT_EQ(report.unknown.size(), 9U);  // norm: weight, bias, three buffers; scale: raw, bounds; conv: two
-  EXPECT_TRUE(torch::equal(first->weight, run.model->first->weight));
-  EXPECT_NE(report.text().find("last.weight is F32 [1, 8] in the file and F32 [3, 8] in the model"), std::string::npos)
-      << report.text();
-
-  torch::nn::Module stranger("stranger");
-  stranger.register_module("nothing", torch::nn::Linear(2, 2));
-  EXPECT_NE(sentence_of([&] { load_weights(path, stranger); }).find("no tensor"), std::string::npos);
-}
-
 TEST(Checkpoint, ExportedWeightsAreTheAverage) {
   const TemporaryFolder folder("export");
   const auto path = folder.path() / "model.safetensors";
@@ -159,9 +131,34 @@ TEST(Checkpoint, ExportedWeightsAreTheAverage) {
   run.steps(4);
   save_weights(path, run.loop.state(), run.loop.info());
   TinyModel model;
-  EXPECT_TRUE(load_weights(path, *model).complete());
+  weights::load_whole(weights::StateFile(path), *model);
   EXPECT_FALSE(torch::equal(model->first->weight, run.model->first->weight));
   EXPECT_TRUE(torch::equal(model->first->weight, run.loop.average()->entries()[0].average));
+}
+
+// Files from before the mapping and the clip were kept lack them, and are read as the model was built.
+TEST(Checkpoint, OlderOnesWithoutMappingAreResumed) {
+  const TemporaryFolder folder("older");
+  const auto path = folder.path() / "a.safetensors";
+  TinyRun run;
+  run.steps(3);
+  save_checkpoint(path, run.loop.state(), run.loop.info());
+  {
+    const storage::SafetensorsFile whole(path);
+    std::vector<storage::TensorView> kept;
+    for (const storage::TensorView& view : whole.tensors())
+      if (!view.name.ends_with("scale.mapping")) kept.push_back(view);
+    ASSERT_EQ(kept.size() + 2, whole.tensors().size());  // of the model and of the average
+    storage::Metadata metadata = whole.metadata();
+    metadata.erase("checksums");
+    storage::write_safetensors(folder.path() / "old.safetensors", kept, metadata);
+  }
+  TinyRun other;
+  load_checkpoint(folder.path() / "old.safetensors", other.loop.state());
+  EXPECT_EQ(other.model->scale->value().item<float>(), run.model->scale->value().item<float>());
+  TinyModel exported;
+  weights::load_whole(weights::StateFile(folder.path() / "old.safetensors"), *exported);
+  EXPECT_TRUE(torch::equal(exported->first->weight, run.loop.average()->entries()[0].average));
 }
 
 }  // namespace

@@ -125,7 +125,8 @@ class Detector : public torch::nn::ModuleHolder<DetectorImpl> {
  public:
   using torch::nn::ModuleHolder<DetectorImpl>::ModuleHolder;
 
-  /// Reads weights and configuration that save() or a training's checkpoint wrote, and switches to evaluation.
+  /// Reads the options and the whole state that save() or a training wrote, of a checkpoint the running average where
+  /// it has one, and switches to evaluation. A file that is damaged or lacks a tensor is a std::runtime_error.
   static Detector load(const std::filesystem::path& file);
 
   /// Boxes of one frame. May be called from several threads at once; position embeddings of the keys are kept for each

@@ -14,14 +14,12 @@
 
 /// Weights, optimiser state and counters of a run in one safetensors file that any reader opens:
 ///
-///   model.<name>                    parameters and buffers under the names of the module
+///   model.<name>, average.<name>    as camber/weights/state_file.h says
 ///   optimizer.<name>.exp_avg, ...   what the optimiser keeps of a parameter
-///   average.<name>                  the running average
 ///   metadata: whatever the run wants to say (its configuration), counters and numbers (JSON), checksums (JSON)
 ///
-/// Files are written to a temporary name, flushed and renamed. A file that is cut short, damaged (its checksums tell),
-/// or of another model is refused with a std::runtime_error of one sentence that names the file, the tensor and what is
-/// wrong; nothing is loaded then.
+/// A file that is cut short, damaged (its checksums tell), or of another model is refused with a std::runtime_error of
+/// one sentence that names the file, the tensor and what is wrong; nothing is loaded then.
 namespace camber::train {
 
 /// Whole numbers that a run counts: step, skipped, ...
@@ -51,34 +49,6 @@ CheckpointInfo read_checkpoint_info(const std::filesystem::path& path);
 
 /// The weights alone, of the running average where there is one, under model.<name>: what inference reads.
 void save_weights(const std::filesystem::path& path, const TrainingState& state, const CheckpointInfo& info);
-
-/// What became of every name when part of a file was loaded.
-struct LoadReport {
-  struct Mismatch {
-    std::string name{};
-    std::string file{};   ///< "F32 [64, 32]"
-    std::string model{};  ///< likewise
-  };
-  std::vector<std::string> loaded{};
-  std::vector<std::string> missing{};  ///< in the model alone: they keep their values
-  std::vector<std::string> unknown{};  ///< in the file alone
-  std::vector<Mismatch> mismatched{};  ///< in both, of another shape or type: they keep their values
-  std::vector<std::string> excluded{};
-
-  bool complete() const { return missing.empty() && unknown.empty() && mismatched.empty() && excluded.empty(); }
-  /// Every name that did not match, one a line under a sentence of counts.
-  std::string text() const;
-};
-
-/// Takes the weights that a file and a model share, for a branch or for fine-tuning. Reads the running average where
-/// the file has one and `use_average` is set. Names that contain one of `exclude` stay as they are. Throws
-/// std::runtime_error for a damaged file and when not a single name matches.
-struct LoadWeightsOptions {
-  bool use_average = true;
-  std::vector<std::string> exclude{};
-};
-LoadReport load_weights(const std::filesystem::path& path, torch::nn::Module& model,
-                        const LoadWeightsOptions& options = {});
 
 /// The checkpoints of a run: last.safetensors, the one before it in previous.safetensors, best.safetensors and
 /// step_0000700.safetensors.

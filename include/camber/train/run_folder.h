@@ -61,4 +61,7 @@ class RunFolder {
   std::filesystem::path path_;
 };
 
+/// The exported weights of a run, else its last checkpoint, else the one before.
+std::filesystem::path weights_of_run(const std::filesystem::path& folder);
+
 }  // namespace camber::train

@@ -1,32 +1,26 @@
-#include "train/checksums.h"
+#include "camber/weights/checksums.h"
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <cstring>
-#include <iomanip>
 #include <stdexcept>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
-#include "train/sentence.h"
-
-namespace camber::train {
+namespace camber::weights {
 namespace {
 
 constexpr const char* kKey = "checksums";
 constexpr const char* kMetadataSum = "";  // no tensor has an empty name
-
-std::string hexadecimal(std::uint64_t sum) {
-  return sentence(std::hex, std::setfill('0'), std::setw(16), sum);
-}
 
 std::string metadata_sum(const storage::Metadata& metadata) {
   std::string all;
   for (const auto& [key, text] : metadata) {
     if (key != kKey) all.append(key).append(1, '\0').append(text).append(1, '\0');
   }
-  return hexadecimal(checksum(std::as_bytes(std::span(all))));
+  return checksum_text(checksum(std::as_bytes(std::span(all))));
 }
 
 }  // namespace
@@ -42,9 +36,15 @@ std::uint64_t checksum(std::span<const std::byte> bytes) {
   return sum;
 }
 
+std::string checksum_text(std::uint64_t sum) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(sum));
+  return text;
+}
+
 void add_checksums(const std::vector<storage::TensorView>& tensors, storage::Metadata& metadata) {
   nlohmann::json sums = {{kMetadataSum, metadata_sum(metadata)}};
-  for (const storage::TensorView& tensor : tensors) sums[tensor.name] = hexadecimal(checksum(tensor.bytes));
+  for (const storage::TensorView& tensor : tensors) sums[tensor.name] = checksum_text(checksum(tensor.bytes));
   metadata[kKey] = sums.dump();
 }
 
@@ -52,7 +52,7 @@ void verify_checksums(const std::filesystem::path& path, const storage::Safetens
   const auto found = file.metadata().find(kKey);
   if (found == file.metadata().end()) return;
   const auto fail = [&path](const std::string& what) {
-    throw std::runtime_error(sentence("[checkpoint] ", path.string(), ": ", what));
+    throw std::runtime_error("[weights] " + path.string() + ": " + what);
   };
   const auto sums = nlohmann::json::parse(found->second, nullptr, /*allow_exceptions=*/false);
   if (!sums.is_object()) fail("the checksums in the metadata must be a JSON object: the file is damaged");
@@ -60,11 +60,11 @@ void verify_checksums(const std::filesystem::path& path, const storage::Safetens
     fail("the metadata is not what was written: the file is damaged");
   for (const storage::TensorView& tensor : file.tensors()) {
     const std::string stated = sums.value(tensor.name, "none");
-    const std::string seen = hexadecimal(checksum(tensor.bytes));
+    const std::string seen = checksum_text(checksum(tensor.bytes));
     if (stated != seen)
-      fail(sentence("tensor '", tensor.name, "' must have the checksum ", stated, ", got ", seen,
-                    ": its bytes are damaged"));
+      fail("tensor '" + tensor.name + "' must have the checksum " + stated + ", got " + seen +
+           ": its bytes are damaged");
   }
 }
 
-}  // namespace camber::train
+}  // namespace camber::weights

@@ -1,8 +1,6 @@
-#include "train/tensor_state.h"
+#include "train/optimizer_state.h"
 
-#include <array>
-#include <cstring>
-#include <sstream>
+#include <functional>
 #include <stdexcept>
 #include <unordered_set>
 
@@ -13,46 +11,10 @@
 namespace camber::train {
 namespace {
 
-using storage::DataType;
-
-constexpr std::array kTypes = {
-    std::pair{torch::kBool, DataType::kBool},   std::pair{torch::kUInt8, DataType::kU8},
-    std::pair{torch::kInt8, DataType::kI8},     std::pair{torch::kInt16, DataType::kI16},
-    std::pair{torch::kFloat16, DataType::kF16}, std::pair{torch::kBFloat16, DataType::kBF16},
-    std::pair{torch::kInt32, DataType::kI32},   std::pair{torch::kFloat32, DataType::kF32},
-    std::pair{torch::kInt64, DataType::kI64},   std::pair{torch::kFloat64, DataType::kF64},
-};
-
-DataType file_type(torch::ScalarType type) {
-  for (const auto& [torch_type, stored] : kTypes) {
-    if (torch_type == type) {
-      return stored;
-    }
-  }
-  throw std::invalid_argument(std::string("[checkpoint] a tensor must have a type that safetensors knows, got ") +
-                              c10::toString(type));
-}
-
-torch::ScalarType torch_type(const storage::TensorView& view) {
-  for (const auto& [type, stored] : kTypes) {
-    if (stored == view.type) {
-      return type;
-    }
-  }
-  throw std::runtime_error("[checkpoint] tensor '" + view.name + "' must have a type that torch knows, got " +
-                           std::string(storage::name(view.type)));
-}
-
-template <class Shape>
-std::string written(DataType type, const Shape& shape) {
-  std::ostringstream text;
-  text << storage::name(type) << " [";
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    text << (i == 0 ? "" : ", ") << shape[i];
-  }
-  text << "]";
-  return text.str();
-}
+using weights::fits;
+using weights::NamedTensor;
+using weights::shape_text;
+using weights::tensor_of;
 
 // One number or tensor that an optimiser keeps of a parameter: how it is read and written.
 struct Slot {
@@ -106,31 +68,6 @@ void for_each_parameter(const OptimizerGroups& groups, const Action& action) {
 }
 
 }  // namespace
-
-std::vector<NamedTensor> model_tensors(const torch::nn::Module& model) {
-  std::vector<NamedTensor> tensors;
-  std::unordered_set<const void*> taken;
-  const auto add = [&](const std::string& name, const torch::Tensor& value) {
-    if (value.defined() && taken.insert(value.unsafeGetTensorImpl()).second) {
-      tensors.push_back({kModelPrefix + name, value.detach()});
-    }
-  };
-  for (const auto& entry : model.named_parameters()) {
-    add(entry.key(), entry.value());
-  }
-  for (const auto& entry : model.named_buffers()) {
-    add(entry.key(), entry.value());
-  }
-  return tensors;
-}
-
-std::vector<NamedTensor> average_tensors(const ExponentialAverage& average, const char* prefix) {
-  std::vector<NamedTensor> tensors;
-  for (const ExponentialAverage::Entry& entry : average.entries()) {
-    tensors.push_back({prefix + entry.name, entry.average});
-  }
-  return tensors;
-}
 
 std::vector<NamedTensor> optimizer_tensors(torch::optim::Optimizer& optimizer, const OptimizerGroups& groups) {
   std::vector<NamedTensor> tensors;
@@ -198,34 +135,6 @@ void restore_optimizer(const storage::SafetensorsFile& file, torch::optim::Optim
       optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
     }
   });
-}
-
-storage::TensorView view_of(const NamedTensor& entry) {
-  const torch::Tensor& tensor = entry.tensor;
-  return {.name = entry.name,
-          .type = file_type(tensor.scalar_type()),
-          .shape = tensor.sizes().vec(),
-          .bytes = {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()}};
-}
-
-torch::Tensor tensor_of(const storage::TensorView& view) {
-  torch::Tensor tensor = torch::empty(view.shape, torch_type(view));
-  if (!view.bytes.empty()) {
-    std::memcpy(tensor.mutable_data_ptr(), view.bytes.data(), view.bytes.size());
-  }
-  return tensor;
-}
-
-std::string shape_text(const storage::TensorView& view) {
-  return written(view.type, view.shape);
-}
-
-std::string shape_text(const torch::Tensor& tensor) {
-  return written(file_type(tensor.scalar_type()), tensor.sizes());
-}
-
-bool fits(const storage::TensorView& view, const torch::Tensor& tensor) {
-  return view.type == file_type(tensor.scalar_type()) && torch::IntArrayRef(view.shape) == tensor.sizes();
 }
 
 }  // namespace camber::train
