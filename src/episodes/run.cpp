@@ -69,12 +69,7 @@ class Run {
         model_(options.model, data_.train.shape, data_.train.num_classes(), data_.train.num_domains(),
                seed_of(options)),
         loop_(*model_, loop_options(options.training), {{"config", run.config}}),
-        reaches_(train::reaches_of(
-            loop_.projector(), options.training.optimizer,
-            [this](std::int64_t step) {
-              return options_.training.optimizer.learning_rate * loop_.schedule().rate_factor(step);
-            },
-            loop_.options().steps, options.training.scale_lr_mult)),
+        reaches_(loop_.reaches()),
         monitor_({.interval = options.training.log_every}),
         episode_stream_(seed_of(options), "fewshot.episodes"),
         noise_stream_(seed_of(options), "fewshot.noise") {}
@@ -226,7 +221,7 @@ class Run {
     for (std::size_t i = 0; i < adapter.sample().scales.size(); ++i) {
       const health::ScaleSample& scale = adapter.sample().scales[i];
       result.scales.push_back({.name = scale.name,
-                               .constraint = name_of(loop_.projector().scales()[i].scale->options.constraint),
+                               .constraint = name_of(loop_.projector().scales()[i].scale->constraint()),
                                .start = scale.init,
                                .value = scale.value,
                                .raw = scale.raw,

@@ -38,13 +38,7 @@ class Run {
               {{kConfigKey, config_}, {detection::kOptionsKey, config::to_toml(options_.detector)}}),
         folder_(request.resume ? RunFolder::open(request.out) : new_folder()),
         checkpoints_(folder_.checkpoints()),
-        monitor_(options_.health),
-        reaches_(reaches_of(
-            loop_.projector(), options_.loop.optimizer,
-            [this](std::int64_t step) {
-              return options_.loop.optimizer.learning_rate * loop_.schedule().rate_factor(step);
-            },
-            options_.loop.steps, options_.loop.groups.scale_lr_mult)) {}
+        monitor_(options_.health) {}
 
   void resume();
   bool train();
@@ -136,6 +130,7 @@ void Run::resume() {
     }
     step = loop_.step();
   }
+  reaches_ = loop_.reaches();
   if (step) {
     // The rules stand where they stood at the checkpoint, not where the killed run left them.
     std::vector<health::Record> records = health::read_records(folder_.metrics_jsonl());

@@ -33,11 +33,15 @@ void HealthAdapter::add_scales(const ScaleProjector& projector, const std::vecto
           .max = scale->max(),
           .warn_threshold = options.warn_threshold,
           .learnable = options.learnable,
-          .log_space = options.in_log_space(),
+          .log_space = scale->space() == nn::Space::kLog,
           .num_steps = steps,
           .steps_at_bound = at_bound[k].item<double>() * steps};
       if (value.numel() > 1) {
         sample.name = sentence(sample.name, "/", k);
+      }
+      if (i < reaches.size()) {
+        const std::vector<double>& start = reaches[i].start;
+        sample.init = start.size() == 1 ? start.front() : start.at(static_cast<std::size_t>(k));
       }
       if (i < reaches.size() && options.learnable) {
         sample.reach_low = reaches[i].steady.low;
@@ -71,15 +75,6 @@ void HealthAdapter::add_bias(const std::string& name, const torch::Tensor& value
 
 void HealthAdapter::add_trust(const std::string& name, const torch::Tensor& weight, bool learned) {
   sample_.trust.push_back({.name = name, .weight = keep(weight), .learned = learned});
-}
-
-std::vector<ReachableRange> reaches_of(const ScaleProjector& projector, const OptimizerOptions& optimizer,
-                                       const LearningRateSchedule& schedule, std::int64_t steps, double lr_mult) {
-  std::vector<ReachableRange> reaches;
-  for (const NamedScale& entry : projector.scales()) {
-    reaches.push_back(reachable_range(optimizer, schedule, steps, entry.scale->options, lr_mult));
-  }
-  return reaches;
 }
 
 }  // namespace camber::train

@@ -10,6 +10,7 @@ namespace {
 
 // A sigmoid never touches its bounds; this share of the range counts as there.
 constexpr double kSigmoidNear = 0.01;
+constexpr double kSigmoidEnd = 1e-12;
 
 struct Distances {
   double steady = 0;
@@ -60,7 +61,8 @@ class ValueMap {
 
   double raw(double value) const {
     const double position = log_ ? std::log(value) : value;
-    const double share = (position - low_) / (high_ - low_);
+    // A sigmoid that is wound up may round to its bound, where its raw value would be infinite.
+    const double share = std::clamp((position - low_) / (high_ - low_), kSigmoidEnd, 1 - kSigmoidEnd);
     return sigmoid_ ? std::log(share / (1 - share)) : position;
   }
 
@@ -80,8 +82,14 @@ class ValueMap {
   double high_;
 };
 
-Reach reach(double distance, const ValueMap& map, const nn::BoundedScaleOptions& scale, double min, double max) {
-  Reach result{distance, map.value(map.raw(scale.init) - distance), map.value(map.raw(scale.init) + distance)};
+// The lowest and the highest of the elements' starts.
+struct Ends {
+  double low, high;
+};
+
+Reach reach(double distance, const ValueMap& map, const nn::BoundedScaleOptions& scale, Ends start, double min,
+            double max) {
+  Reach result{distance, map.value(map.raw(start.low) - distance), map.value(map.raw(start.high) + distance)};
   if (scale.constraint == nn::Constraint::kNone) {
     return result;
   }
@@ -93,10 +101,10 @@ Reach reach(double distance, const ValueMap& map, const nn::BoundedScaleOptions&
 }
 
 // A schedule may push a scale: down to a stage's max, up to a stage's min. Movement goes on from there.
-Reach widen_for_schedule(Reach reach, const ValueMap& map, const nn::BoundedScaleOptions& scale, double min,
+Reach widen_for_schedule(Reach reach, const ValueMap& map, const nn::BoundedScaleOptions& scale, Ends start, double min,
                          double max) {
-  double lowest = scale.init;
-  double highest = scale.init;
+  double lowest = start.low;
+  double highest = start.high;
   for (const nn::BoundsStage& stage : scale.bounds_schedule) {
     lowest = std::min(lowest, stage.max);
     highest = std::max(highest, stage.min);
@@ -114,7 +122,8 @@ Reach widen_for_schedule(Reach reach, const ValueMap& map, const nn::BoundedScal
 }  // namespace
 
 ReachableRange reachable_range(const OptimizerOptions& optimizer, const LearningRateSchedule& schedule,
-                               std::int64_t steps, const nn::BoundedScaleOptions& scale, double lr_mult) {
+                               std::int64_t steps, const nn::BoundedScaleOptions& scale, double lr_mult,
+                               std::vector<double> start) {
   optimizer.validate();
   scale.validate();
   if (steps < 0 || !std::isfinite(lr_mult) || lr_mult < 0) {
@@ -132,18 +141,24 @@ ReachableRange reachable_range(const OptimizerOptions& optimizer, const Learning
     min = std::min(min, stage.min);
     max = std::max(max, stage.max);
   }
+  if (start.empty()) {
+    start.push_back(scale.init);
+  }
+  const auto [lowest, highest] = std::minmax_element(start.begin(), start.end());
+  const Ends ends{*lowest, *highest};
   const ValueMap map(scale, min, max);
-  ReachableRange range{.steady = reach(distances.steady, map, scale, min, max),
-                       .extreme = reach(distances.extreme, map, scale, min, max),
+  ReachableRange range{.steady = reach(distances.steady, map, scale, ends, min, max),
+                       .extreme = reach(distances.extreme, map, scale, ends, min, max),
                        .min = min,
                        .max = max,
-                       .needed_raw_distance = std::max(map.raw(map.near_max(max)) - map.raw(scale.init),
-                                                       map.raw(scale.init) - map.raw(map.near_min(min))),
+                       .needed_raw_distance = std::max(map.raw(map.near_max(max)) - map.raw(ends.low),
+                                                       map.raw(ends.high) - map.raw(map.near_min(min))),
                        .steps = steps,
-                       .learnable = scale.learnable};
+                       .learnable = scale.learnable,
+                       .start = std::move(start)};
   if (!scale.bounds_schedule.empty()) {
-    range.steady = widen_for_schedule(range.steady, map, scale, min, max);
-    range.extreme = widen_for_schedule(range.extreme, map, scale, min, max);
+    range.steady = widen_for_schedule(range.steady, map, scale, ends, min, max);
+    range.extreme = widen_for_schedule(range.extreme, map, scale, ends, min, max);
   }
   return range;
 }

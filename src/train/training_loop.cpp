@@ -55,6 +55,22 @@ double joint_norm(torch::optim::Optimizer& optimizer, double clip_norm) {
 
 constexpr const char* kBestScore = "best_score";
 
+std::string steps_key(const NamedScale& scale) {
+  return "scale_steps/" + scale.name;
+}
+std::string at_bound_key(const NamedScale& scale, std::int64_t element) {
+  return "scale_steps_at_bound/" + scale.name + "/" + std::to_string(element);
+}
+std::string start_key(const NamedScale& scale, std::size_t element) {
+  return "scale_start/" + scale.name + "/" + std::to_string(element);
+}
+
+std::vector<double> values_of(const NamedScale& entry) {
+  torch::NoGradGuard no_grad;
+  const torch::Tensor value = nn::BoundedScale(entry.scale)->value().to(torch::kDouble).reshape({-1}).contiguous();
+  return {value.data_ptr<double>(), value.data_ptr<double>() + value.numel()};
+}
+
 std::int64_t counter(const Counters& counters, const std::string& name) {
   const auto found = counters.find(name);
   if (found == counters.end()) {
@@ -83,6 +99,9 @@ TrainingLoop::TrainingLoop(torch::nn::Module& model, TrainingLoopOptions options
       projector_(model),
       guard_(model),
       step_guard_(options_.guard) {
+  for (const NamedScale& entry : projector_.scales()) {
+    scale_starts_.push_back(values_of(entry));
+  }
   if (options_.average.enabled) {
     average_ = std::make_unique<ExponentialAverage>(model, options_.average);
   }
@@ -174,10 +193,29 @@ std::optional<health::BrokenTensor> TrainingLoop::accumulate_gradients(const Los
 void TrainingLoop::set_learning_rates() {
   for (std::size_t i = 0; i < group_schedules_.size(); ++i) {
     auto& options = optimizer_->param_groups()[i].options();
-    options.set_lr(options_.optimizer.learning_rate * group_schedules_[i].rate_factor(step_) *
-                   groups_.groups()[i].lr_mult);
+    options.set_lr(learning_rate(i, step_));
     set_momentum(options, options_.optimizer, group_schedules_[i].momentum_factor(step_));
   }
+}
+
+double TrainingLoop::learning_rate(std::size_t group, std::int64_t step) const {
+  return options_.optimizer.learning_rate * group_schedules_[group].rate_factor(step) * groups_.groups()[group].lr_mult;
+}
+
+std::vector<ReachableRange> TrainingLoop::reaches() const {
+  std::vector<ReachableRange> reaches;
+  for (std::size_t i = 0; i < projector_.scales().size(); ++i) {
+    const nn::BoundedScale& scale = projector_.scales()[i].scale;
+    const auto holds_it = [&scale](const ParameterGroup& group) {
+      return std::any_of(group.parameters.begin(), group.parameters.end(),
+                         [&scale](const torch::Tensor& parameter) { return parameter.is_same(scale->raw()); });
+    };
+    const auto& groups = groups_.groups();
+    const auto group = static_cast<std::size_t>(std::find_if(groups.begin(), groups.end(), holds_it) - groups.begin());
+    const auto rate = [&](std::int64_t step) { return group < groups.size() ? learning_rate(group, step) : 0; };
+    reaches.push_back(reachable_range(options_.optimizer, rate, options_.steps, scale->options, 1, scale_starts_[i]));
+  }
+  return reaches;
 }
 
 void TrainingLoop::evaluate(const CheckpointFolder* checkpoints, const TrainingHooks& hooks) {
@@ -227,8 +265,28 @@ std::optional<CheckpointFolder::Resumed> TrainingLoop::resume(const CheckpointFo
     if (const auto best = resumed->info.numbers.find(kBestScore); best != resumed->info.numbers.end()) {
       best_score_ = best->second;
     }
+    restore_scales(resumed->info);
   }
   return resumed;
+}
+
+// Checkpoints from before these were kept have none: the scales then count anew, from where they were built.
+void TrainingLoop::restore_scales(const CheckpointInfo& info) {
+  for (std::size_t i = 0; i < projector_.scales().size(); ++i) {
+    const NamedScale& entry = projector_.scales()[i];
+    for (std::size_t k = 0; k < scale_starts_[i].size(); ++k) {
+      if (const auto start = info.numbers.find(start_key(entry, k)); start != info.numbers.end()) {
+        scale_starts_[i][k] = start->second;
+      }
+    }
+    if (const auto steps = info.counters.find(steps_key(entry)); steps != info.counters.end()) {
+      const torch::Tensor at_bound = torch::zeros_like(entry.scale->steps_at_bound());
+      for (std::int64_t k = 0; k < at_bound.numel(); ++k) {
+        at_bound.view(-1)[k] = counter(info.counters, at_bound_key(entry, k));
+      }
+      nn::BoundedScale(entry.scale)->restore_counters(steps->second, at_bound);
+    }
+  }
 }
 
 TrainingState TrainingLoop::state() {
@@ -244,6 +302,17 @@ CheckpointInfo TrainingLoop::info() const {
   }
   if (best_score_) {
     info.numbers[kBestScore] = *best_score_;
+  }
+  for (std::size_t i = 0; i < projector_.scales().size(); ++i) {
+    const NamedScale& entry = projector_.scales()[i];
+    for (std::size_t k = 0; k < scale_starts_[i].size(); ++k) {
+      info.numbers[start_key(entry, k)] = scale_starts_[i][k];
+    }
+    const torch::Tensor at_bound = entry.scale->steps_at_bound().reshape({-1});
+    info.counters[steps_key(entry)] = entry.scale->num_steps();
+    for (std::int64_t k = 0; k < at_bound.numel(); ++k) {
+      info.counters[at_bound_key(entry, k)] = at_bound[k].item<std::int64_t>();
+    }
   }
   return info;
 }

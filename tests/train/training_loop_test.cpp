@@ -194,6 +194,64 @@ TEST(TrainingLoop, TheAverageFollowsItsFormulaAndGivesTheWeightsBack) {
   EXPECT_TRUE(torch::equal(trained, model->first->weight));
 }
 
+// The mean of bounds is no bound, and raw values of a sigmoid before and after new bounds have no mean.
+TEST(TrainingLoop, TheAverageCopiesBoundsAndCarriesSigmoidsOver) {
+  torch::NoGradGuard no_grad;
+  nn::BoundedScale scale(nn::BoundedScaleOptions{.constraint = nn::Constraint::kSigmoid,
+                                                 .bounds_schedule = {{.from_step = 20, .min = 0.1, .max = 20}}});
+  ExponentialAverage average(*scale, {.enabled = true, .decay = 0.9});
+  for (int step = 0; step < 25; ++step) {
+    scale->apply_schedule(0, step);
+    average.update();
+    const ExponentialAverage::Applied applied(average);
+    EXPECT_NEAR(scale->value().item<double>(), 2.5, 1e-5) << step;
+    EXPECT_EQ(scale->max(), step < 20 ? 5 : 20) << step;
+  }
+}
+
+TEST(TrainingLoop, StepsAtTheBoundSurviveAResume) {
+  const TemporaryFolder folder("at_bound");
+  const CheckpointFolder checkpoints(folder.path());
+  TrainingLoopOptions options = tiny_options();
+  options.optimizer.learning_rate = 2;  // against the bound at once
+  TinyModel model, other;
+  TrainingLoop loop(*model, options), resumed(*other, options);
+  loop.run([&](std::int64_t batch) { return losses_of(model, batch); }, &checkpoints);
+  ASSERT_GT(model->scale->share_at_bound().item<double>(), 0);
+  resumed.resume(checkpoints);
+  EXPECT_EQ(other->scale->num_steps(), model->scale->num_steps());
+  EXPECT_EQ(other->scale->share_at_bound().item<double>(), model->scale->share_at_bound().item<double>());
+}
+
+// From the value that was loaded, with the schedule of the scales' own group, and the same after a resume.
+TEST(TrainingLoop, ReachesBeginWhereTheScaleBeganWithItsGroupsSchedule) {
+  const TemporaryFolder folder("reaches");
+  const CheckpointFolder checkpoints(folder.path());
+  TrainingLoopOptions options = tiny_options();
+  options.optimizer.learning_rate = 1e-3;
+  options.schedule = {.kind = ScheduleKind::kConstant, .warmup_share = 0};
+  TinyModel model;
+  {
+    torch::NoGradGuard no_grad;
+    model->scale->raw().fill_(4);
+  }
+  TrainingLoop loop(*model, options);
+  const ReachableRange range = loop.reaches().at(0);
+  EXPECT_NEAR(range.steady.high, 4 + 40 * 3e-3, 1e-6);
+  EXPECT_NEAR(range.steady.low, 4 - 40 * 3e-3, 1e-6);
+  EXPECT_EQ(range.start, std::vector<double>{4});
+  loop.run([&](std::int64_t batch) { return losses_of(model, batch); }, &checkpoints);
+  ASSERT_NE(model->scale->value().item<double>(), 4);
+  TinyModel other;
+  TrainingLoop resumed(*other, options);
+  resumed.resume(checkpoints);
+  EXPECT_EQ(resumed.reaches().at(0).steady.high, range.steady.high);
+  options.group_schedules = {
+      {.group = "scales", .schedule = {.kind = ScheduleKind::kConstant, .warmup_share = 1, .warmup_factor = 0}}};
+  TinyModel slow;
+  EXPECT_LT(TrainingLoop(*slow, options).reaches().at(0).steady.high, 2.5 + 0.6 * 40 * 3e-3);
+}
+
 TEST(TrainingLoop, KeepsTheBestByItsScore) {
   const TemporaryFolder folder("best");
   const CheckpointFolder checkpoints(folder.path());

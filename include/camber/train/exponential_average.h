@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <camber/config/field.h>
+#include <camber/nn/bounded_scale.h>
 
 #include <torch/nn/module.h>
 
@@ -25,8 +26,10 @@ struct ExponentialAverageOptions {
 ///
 ///   average += (1 - d) * (value - average),   d = min(decay, n / (n + 9)),
 ///
-/// so that the first weights do not weigh for ever. Parameters and floating-point buffers are averaged (in their own
-/// type; a value that does not change stays bit for bit), other buffers copied.
+/// so that the first weights do not weigh for ever. Parameters and running statistics are averaged (in their own type;
+/// a value that does not change stays bit for bit). What is no weight is copied: counts, the bounds and mappings of
+/// scales, the clips of biases. When a scale's bounds change, its average is carried over to the new ones like its raw
+/// value: raw values of a sigmoid on different bounds have no mean.
 ///
 ///   ExponentialAverage average(*model, {.enabled = true});
 ///   optimizer.step(); average.update();
@@ -37,6 +40,7 @@ class ExponentialAverage {
     std::string name;
     torch::Tensor value;    ///< the model's own tensor
     torch::Tensor average;  ///< of the same shape and type
+    bool copied = false;    ///< no weight
   };
 
   ExponentialAverage(torch::nn::Module& model, ExponentialAverageOptions options);
@@ -59,10 +63,17 @@ class ExponentialAverage {
   };
 
  private:
+  // A scale, with the places of its raw value and bounds among the entries.
+  struct Scale {
+    nn::BoundedScale scale;
+    std::size_t raw, bounds;
+  };
+  void carry_over(const Scale& scale);
   void exchange();
 
   ExponentialAverageOptions options_;
   std::vector<Entry> entries_;
+  std::vector<Scale> scales_;
   std::int64_t updates_ = 0;
 };
 

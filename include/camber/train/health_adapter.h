@@ -22,8 +22,8 @@ class HealthAdapter {
  public:
   explicit HealthAdapter(std::int64_t step) { sample_.step = step; }
 
-  /// Every scale, element by element, with the gradients that are there now. `reaches` stand in the projector's order;
-  /// empty: not known.
+  /// Every scale, element by element, with the gradients that are there now. `reaches` (TrainingLoop::reaches) stand in
+  /// the projector's order and tell where the scales began, too; empty: not known, and they began at init.
   void add_scales(const ScaleProjector& projector, const std::vector<ReachableRange>& reaches = {});
   /// Row statistics [B, H, Q] of one attention; `segments` names its segments where they have a mass.
   void add_attention(const std::string& name, const ops::AttentionStatistics& statistics,
@@ -39,9 +39,5 @@ class HealthAdapter {
   health::HealthSample sample_;
   std::vector<torch::Tensor> kept_;
 };
-
-/// How far each scale of the projector can move in the whole run.
-std::vector<ReachableRange> reaches_of(const ScaleProjector& projector, const OptimizerOptions& optimizer,
-                                       const LearningRateSchedule& schedule, std::int64_t steps, double lr_mult);
 
 }  // namespace camber::train

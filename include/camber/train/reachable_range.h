@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <camber/nn/bounded_scale_options.h>
 #include <camber/train/optimizer_options.h>
@@ -42,9 +43,10 @@ struct ReachableRange {
   Reach extreme;
   double min = 0;  ///< the bounds that were asked for, the widest of a schedule
   double max = 0;
-  double needed_raw_distance = 0;  ///< from init to the farther bound (sigmoid: to within 1 % of the range of it)
+  double needed_raw_distance = 0;  ///< from the start to the farther bound (sigmoid: to within 1 % of the range of it)
   std::int64_t steps = 0;
   bool learnable = true;
+  std::vector<double> start{};  ///< where the elements begin; one number: all of them there
 
   /// Whether steady movement can bring the scale to either bound.
   bool covers_bounds() const { return steady.raw_distance >= needed_raw_distance; }
@@ -52,8 +54,12 @@ struct ReachableRange {
 
 ///   auto range = reachable_range({.learning_rate = 1e-4}, [](auto) { return 1e-4; }, 4004, scale_options, 0.1);
 ///   range.steady.high  // 2.54: a scale that starts at 2.5 stays there
+///
+/// `start` holds the values that the elements begin with, of a run that goes on from other weights; empty: init. With
+/// several, low is that of the lowest and high that of the highest.
 ReachableRange reachable_range(const OptimizerOptions& optimizer, const LearningRateSchedule& schedule,
-                               std::int64_t steps, const nn::BoundedScaleOptions& scale, double lr_mult = 1);
+                               std::int64_t steps, const nn::BoundedScaleOptions& scale, double lr_mult = 1,
+                               std::vector<double> start = {});
 
 /// One sentence when the bounds lie outside what steady movement can reach, with the lr_mult factor that would do;
 /// empty when they lie inside, or when the scale does not learn.

@@ -12,6 +12,7 @@
 #include <camber/train/exponential_average.h>
 #include <camber/train/gradient_guard.h>
 #include <camber/train/optimizer_groups.h>
+#include <camber/train/reachable_range.h>
 #include <camber/train/scale_projector.h>
 #include <camber/train/schedule.h>
 
@@ -113,6 +114,8 @@ class TrainingLoop {
   ScaleProjector& projector() { return projector_; }
   const health::StepGuard& guard() const { return step_guard_; }
   std::optional<double> best_score() const { return best_score_; }
+  /// How far each scale of the projector can move in the whole run, from where it began and with its group's schedule.
+  std::vector<ReachableRange> reaches() const;
   /// nullptr without one.
   ExponentialAverage* average() { return average_.get(); }
   TrainingState state();
@@ -120,6 +123,8 @@ class TrainingLoop {
 
  private:
   void set_learning_rates();
+  double learning_rate(std::size_t group, std::int64_t step) const;
+  void restore_scales(const CheckpointInfo& info);
   std::optional<health::BrokenTensor> accumulate_gradients(const LossFunction& losses_of, StepReport& report);
   void evaluate(const CheckpointFolder* checkpoints, const TrainingHooks& hooks);
   void save(const CheckpointFolder* checkpoints, const TrainingHooks& hooks);
@@ -133,6 +138,7 @@ class TrainingLoop {
   Schedule schedule_;
   std::vector<Schedule> group_schedules_;  // one a group
   ScaleProjector projector_;
+  std::vector<std::vector<double>> scale_starts_;  // of each scale, element by element, at step 0
   GradientGuard guard_;
   health::StepGuard step_guard_;
   std::unique_ptr<ExponentialAverage> average_;
