@@ -1,6 +1,10 @@
 #include <cmath>
+#include <filesystem>
+
+#include <unistd.h>
 
 #include "camber/nn/attention_bias.h"
+#include "camber/weights/load.h"
 #include "verification/checklist.h"
 
 namespace camber::verification {
@@ -96,6 +100,23 @@ Seen clip_gradient() {
   return equal(trust.grad()[0][0][0].item<double>(), 2.5, "gradient at the clip");
 }
 
+// A bias in the second stage of its schedule of clips, saved and loaded into one that was just made.
+Seen clip_after_load() {
+  const AttentionBiasOptions options{.clip_schedule = {{.from_epoch = 0, .clip = 4}, {.from_epoch = 2, .clip = 1}}};
+  AttentionBias saved(options), loaded(options);
+  saved->apply_schedule(2, 0);
+  const auto file =
+      std::filesystem::temp_directory_path() / ("camber_verify_" + std::to_string(::getpid()) + ".safetensors");
+  weights::write_state(file, weights::tensors_of(*saved), {});
+  weights::load_whole(weights::StateFile(file), *loaded);
+  std::filesystem::remove(file);
+  const auto trust = torch::tensor({1.0F, -0.5F}).view({1, 1, 2});
+  const auto before = saved->strength(trust, 3, 0), after = loaded->strength(trust, 3, 0);
+  return {"LiDAR " + number(before.flatten()[0].item<double>()) + " before, " +
+              number(after.flatten()[0].item<double>()) + " after (1, 1)",
+          torch::equal(before, after) && before.max().item<double>() == 1};
+}
+
 // |bias| <= 10 keeps exp inside half precision; a little more than 11 does not.
 Seen half_limits() {
   const auto at = [](double bias) {
@@ -128,6 +149,7 @@ void check_bias(Checklist& list) {
   list.check("a point gets a window in every map that holds it", every_camera);
   list.check("value = weight * scale, negative weights included", signs);
   list.check("the clip's gradient passes at its bound", clip_gradient);
+  list.check("a scheduled clip is the same after saving and loading", clip_after_load);
   list.check("half precision: a clip of 10 is safe, 11.1 is not", half_limits);
   list.check("half precision: values are handed over in half", half_values);
 }
