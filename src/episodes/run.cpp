@@ -19,6 +19,7 @@
 #include "camber/train/health_adapter.h"
 #include "camber/train/run_folder.h"
 #include "camber/train/training_loop.h"
+#include "camber/weights/state_file.h"
 
 namespace camber::episodes {
 namespace {
@@ -113,7 +114,10 @@ class Run {
     checkpoints_ = std::make_unique<train::CheckpointFolder>(folder_->checkpoints());
     health::SinkOptions sink;
     if (run_.resume) {
-      loop_.resume(*checkpoints_);
+      if (const auto resumed = loop_.resume(*checkpoints_)) {
+        const std::string other = weights::numerics_sentence("this checkpoint", resumed->info.numerics);
+        if (!other.empty()) say(other);
+      }
       sink.resume_step = loop_.step();
       const auto records = health::read_records(folder_->metrics_jsonl());
       for (const health::Record& record : records)

@@ -101,6 +101,7 @@ std::string to_json(const RunRecord& record) {
                   {"weights", record.weights},
                   {"commit", record.commit},
                   {"instruction_set", record.instruction_set},
+                  {"numerics", record.numerics},
                   {"measurements", measurements},
                   {"curves", curves},
                   {"milliseconds_a_step", number(record.milliseconds_a_step)},
@@ -120,7 +121,8 @@ RunRecord parse_record(const std::string& text, const std::string& name) {
                      .data_fingerprint = json.at("data_fingerprint"),
                      .weights = json.at("weights"),
                      .commit = json.at("commit"),
-                     .instruction_set = json.at("instruction_set")};
+                     .instruction_set = json.at("instruction_set"),
+                     .numerics = json.value("numerics", std::int64_t{1})};
     for (const Json& measured : json.at("measurements")) record.measurements.push_back(measurement_in(measured));
     for (const Json& curve : json.at("curves")) {
       RunCurve& added = record.curves[curve.at("name")];

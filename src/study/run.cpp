@@ -45,22 +45,6 @@ bool can_resume(const fs::path& folder, const train::DetectorTrainingOptions& op
   return storage::read_file(folder / "config.toml") == config::to_toml(options);
 }
 
-// Mapping and clip follow from the configuration, which has a hash of its own, and older models have none.
-std::string sum_of_weights(const detection::DetectorImpl& detector) {
-  const weights::SettingNames settings = weights::settings_of(detector);
-  std::ostringstream sums;
-  for (const auto& [name, tensor] : weights::tensors_of(detector)) {
-    if (settings.is_later(name.substr(std::string_view(weights::kModelPrefix).size()))) continue;
-    const torch::Tensor whole = tensor.contiguous();
-    sums << name << ' '
-         << weights::checksum(
-                {static_cast<const std::byte*>(whole.const_data_ptr()), static_cast<std::size_t>(whole.nbytes())})
-         << '\n';
-  }
-  const std::string all = sums.str();
-  return weights::checksum_text(weights::checksum(std::as_bytes(std::span(all))));
-}
-
 bool is_kept(const std::string& name) {
   const auto begins = [&name](const char* with) { return name.starts_with(with); };
   return (begins("scale/") && name.ends_with("/value")) ||
@@ -110,9 +94,13 @@ ModelEvaluation evaluation_of(const StudyOptions& options, const RunTraining& tr
   return request;
 }
 
+RunRecord record_of(const StudyFolder& folder, const StudyRun& run) {
+  return parse_record(storage::read_file(folder.record(run)), folder.record(run).string());
+}
+
 // Weights that were made again, or came from elsewhere, must be those that the run's record speaks of.
 void check_weights(const StudyFolder& folder, const StudyRun& run, const std::string& found) {
-  const RunRecord record = parse_record(storage::read_file(folder.record(run)), folder.record(run).string());
+  const RunRecord record = record_of(folder, run);
   if (found != record.weights)
     throw std::runtime_error("[study] " + run.key() + " must have the weights " + record.weights +
                              " of its record, got " + found +
@@ -140,6 +128,22 @@ train::DetectorRunResult train_run(const StudyFolder& folder, const StudyRun& ru
 
 }  // namespace
 
+// Mapping and clip follow from the configuration, which has a hash of its own, and older models have none.
+std::string sum_of_weights(const detection::DetectorImpl& detector) {
+  const weights::SettingNames settings = weights::settings_of(detector);
+  std::ostringstream sums;
+  for (const auto& [name, tensor] : weights::tensors_of(detector)) {
+    if (settings.is_later(name.substr(std::string_view(weights::kModelPrefix).size()))) continue;
+    const torch::Tensor whole = tensor.contiguous();
+    sums << name << ' '
+         << weights::checksum(
+                {static_cast<const std::byte*>(whole.const_data_ptr()), static_cast<std::size_t>(whole.nbytes())})
+         << '\n';
+  }
+  const std::string all = sums.str();
+  return weights::checksum_text(weights::checksum(std::as_bytes(std::span(all))));
+}
+
 void execute_run(const StudyOptions& options, const StudyFolder& folder, const StudyRun& run,
                  const RunListener& listener) {
   const RunTraining training = training_of(options, run);
@@ -153,13 +157,14 @@ void execute_run(const StudyOptions& options, const StudyFolder& folder, const S
                    .scales = {trained.scales.begin(), trained.scales.end()},
                    .data_fingerprint = train::fingerprint_of_tables(dataset.root() / dataset.version()),
                    .commit = environment.commit,
-                   .instruction_set = environment.instruction_set};
+                   .instruction_set = environment.instruction_set,
+                   .numerics = environment.numerics};
   record.config_hash = hash_of(options, run, record.data_fingerprint);
   add_history(record, folder.run(run) / "metrics.jsonl");
   record.training_seconds = record.milliseconds_a_step / 1e3 * static_cast<double>(record.steps);
   detection::Detector detector = detection::Detector::load(folder.weights(run));
   record.weights = sum_of_weights(*detector);
-  const bool remade = fs::exists(folder.record(run));
+  const bool remade = fs::exists(folder.record(run)) && record_of(folder, run).numerics == record.numerics;
   if (remade) {
     check_weights(folder, run, record.weights);
   } else {

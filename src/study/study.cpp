@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include <camber/config/options.h>
+#include <camber/ops/numerics.h>
 #include <camber/simulation/simulate.h>
 #include <camber/storage/atomic_file.h>
 #include <camber/storage/file.h>
@@ -13,6 +14,7 @@
 #include <camber/study/queue.h>
 #include <camber/study/study.h>
 #include <camber/train/run_folder.h>
+#include <camber/weights/state_file.h>
 
 namespace camber::study {
 namespace {
@@ -39,6 +41,8 @@ class Study {
   void make_world() const;
   void check_records() const;
   void write_plan() const;
+  void tell_of_other_numerics() const;
+  std::int64_t numerics_of(const StudyRun& run) const;
   bool is_done(const StudyRun& run) const;
   double cost(const StudyRun& run) const { return costs_.training(request_.options, run) + costs_.evaluation(run); }
   void estimate();
@@ -86,8 +90,27 @@ void Study::write_plan() const {
   storage::write_file(folder_.plan(), config::to_toml(plan_));
 }
 
+// Once, before hours of work: the bits of such records cannot be had from this program.
+void Study::tell_of_other_numerics() const {
+  std::map<std::int64_t, std::vector<std::string>> others;
+  for (const RunRecord& record : read_run_records(folder_.records()))
+    if (record.numerics != ops::kNumerics) others[record.numerics].push_back(record.key());
+  for (const auto& [numerics, keys] : others)
+    say(weights::numerics_sentence(
+        keys[0] + (keys.size() > 1 ? " (and " + std::to_string(keys.size() - 1) + " more)" : ""), numerics));
+}
+
+std::int64_t Study::numerics_of(const StudyRun& run) const {
+  return parse_record(storage::read_file(folder_.record(run)), run.key()).numerics;
+}
+
+// What branched from a base that had to be made again with other numerics is no branch of the new one.
 bool Study::is_done(const StudyRun& run) const {
-  return fs::exists(folder_.record(run)) && (run.arm != kBase || fs::exists(folder_.weights(run)));
+  if (!fs::exists(folder_.record(run))) return false;
+  if (run.arm == kBase) return fs::exists(folder_.weights(run));
+  const StudyRun base{kBase, run.seed};
+  return !training_of(request_.options, run).branches || !fs::exists(folder_.record(base)) ||
+         numerics_of(run) >= numerics_of(base);
 }
 
 void Study::estimate() {
@@ -197,6 +220,7 @@ StudyResult Study::carry_out() {
   make_world();
   if (!request_.start.empty()) take_over({request_.start}, plan_, folder_);
   check_records();
+  tell_of_other_numerics();
   write_plan();
   estimate();
   if (request_.estimate_only) return result_;

@@ -39,7 +39,7 @@ storage::Metadata metadata_of(const CheckpointInfo& info) {
 }
 
 CheckpointInfo info_of(const std::filesystem::path& path, const SafetensorsFile& file) {
-  CheckpointInfo info{.metadata = file.metadata()};
+  CheckpointInfo info{.metadata = file.metadata(), .numerics = weights::numerics_of(file.metadata())};
   try {
     if (const auto found = info.metadata.find(kCountersKey); found != info.metadata.end())
       info.counters = nlohmann::json::parse(found->second).get<Counters>();
@@ -49,7 +49,7 @@ CheckpointInfo info_of(const std::filesystem::path& path, const SafetensorsFile&
   } catch (const std::exception& error) {
     refuse(path, sentence("the counters in the metadata must be JSON objects of numbers: ", error.what()));
   }
-  for (const char* key : {kCountersKey, kNumbersKey, kChecksumsKey}) info.metadata.erase(key);
+  for (const char* key : {kCountersKey, kNumbersKey, kChecksumsKey, weights::kNumericsKey}) info.metadata.erase(key);
   return info;
 }
 

@@ -127,6 +127,10 @@ void Run::resume() {
         say(sentence);
       }
       say(sentence("continues from ", resumed->path.string(), " at step ", loop_.step()));
+      if (const std::string other = weights::numerics_sentence("this checkpoint", resumed->info.numerics);
+          !other.empty()) {
+        say(other);
+      }
     }
     step = loop_.step();
   }

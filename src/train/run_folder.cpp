@@ -38,6 +38,7 @@ Environment Environment::of_this_program() {
           .compiler = __VERSION__,
           .processor = processor_name(),
           .instruction_set = kernels::isa_name(kernels::chosen_isa()),
+          .numerics = ops::kNumerics,
           .threads = at::get_num_threads(),
           .commit = CAMBER_COMMIT};
 }
@@ -48,6 +49,7 @@ std::string Environment::to_json() const {
                                        {"compiler", compiler},
                                        {"processor", processor},
                                        {"instruction_set", instruction_set},
+                                       {"numerics", numerics},
                                        {"threads", threads},
                                        {"seed", seed},
                                        {"commit", commit},

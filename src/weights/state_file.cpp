@@ -1,10 +1,12 @@
 #include "camber/weights/state_file.h"
 
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <stdexcept>
 #include <unordered_set>
 
+#include "camber/ops/numerics.h"
 #include "camber/weights/checksums.h"
 
 namespace camber::weights {
@@ -90,9 +92,27 @@ void write_state(const std::filesystem::path& path, std::vector<NamedTensor> ten
     entry.tensor = entry.tensor.cpu().contiguous();  // weights of convolutions may lie channels last
     views.push_back(view_of(entry));
   }
+  metadata[kNumericsKey] = std::to_string(ops::kNumerics);
   add_checksums(views, metadata);
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
   storage::write_safetensors(path, views, metadata);
+}
+
+std::int64_t numerics_of(const storage::Metadata& metadata) {
+  const auto found = metadata.find(kNumericsKey);
+  if (found == metadata.end()) return 1;
+  std::int64_t version = 0;
+  const std::string& text = found->second;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
+  if (error != std::errc() || end != text.data() + text.size() || version < 1)
+    throw std::runtime_error("[weights] numerics in the metadata must be a whole number from 1, got '" + text + "'");
+  return version;
+}
+
+std::string numerics_sentence(const std::string& what, std::int64_t made_with) {
+  if (made_with == ops::kNumerics) return "";
+  return what + " was made with numerics " + std::to_string(made_with) + ", this program computes with " +
+         std::to_string(ops::kNumerics) + ": what it makes from there is as good, but not the same to the bit";
 }
 
 StateFile::StateFile(const std::filesystem::path& path) : SafetensorsFile(path), path_(path) {

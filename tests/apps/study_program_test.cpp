@@ -139,6 +139,36 @@ TEST_F(StudyProgram, GoesOnElsewhereFromWhatWasPublished) {
   EXPECT_EQ(records("elsewhere"), records("whole"));
 }
 
+// Records of another version of the arithmetic, with a base and without: told in a sentence, neither failed nor mixed.
+TEST_F(StudyProgram, GoesOnFromRecordsOfOtherNumericsAndSaysSo) {
+  ASSERT_EQ(call("study --out whole --publish earlier").code, 0);
+  for (const auto& entry : fs::directory_iterator(folder_ / "earlier/records")) {
+    if (entry.path().extension() != ".json") continue;
+    OrderedJson record = OrderedJson::parse(storage::read_file(entry.path()));
+    EXPECT_EQ(record["numerics"], 2);
+    record.erase("numerics");  // as records were before they said it
+    std::ofstream(entry.path()) << record.dump();
+  }
+  fs::remove(folder_ / "earlier/records/trust_s0.json");
+  EXPECT_EQ(call("study --tables --out earlier/records").code, 0);
+  const Answer going_on = call("study --out later --start earlier " + kTiny);
+  ASSERT_EQ(going_on.code, 0) << going_on.errors;
+  EXPECT_NE(going_on.errors.find("(and 3 more) was made with numerics 1, this program computes with 2"),
+            std::string::npos)
+      << going_on.errors;
+  EXPECT_NE(going_on.errors.find("5 runs, 4 of them done"), std::string::npos) << going_on.errors;
+  EXPECT_EQ(records("later").size(), records("whole").size());
+
+  // Without its weights the base is made again, and with it all that branched from it.
+  fs::remove_all(folder_ / "earlier/bases");
+  OrderedJson base = OrderedJson::parse(storage::read_file(folder_ / "earlier/records/base_s0.json"));
+  base["weights"] = "0123456789abcdef";
+  std::ofstream(folder_ / "earlier/records/base_s0.json") << base.dump();
+  const Answer made_again = call("study --out anew --start earlier " + kTiny);
+  ASSERT_EQ(made_again.code, 0) << made_again.errors;
+  EXPECT_EQ(records("anew"), records("whole"));
+}
+
 TEST_F(StudyProgram, RefusesABaseThatIsNotItsRecords) {
   ASSERT_EQ(call("study --out whole --publish foreign").code, 0);
   fs::remove(folder_ / "foreign/records/trust_s0.json");

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -72,6 +73,7 @@ TEST_F(TrainProgram, WritesARunFolderThatIsWhole) {
   const Json environment = Json::parse(storage::read_file(folder_ / "run/environment.json"));
   EXPECT_EQ(environment["seed"], 3);
   EXPECT_EQ(environment["threads"], 1);
+  EXPECT_EQ(environment["numerics"], 2);
   EXPECT_FALSE(environment["data_fingerprint"].get<std::string>().empty());
   const Json result = json_of(storage::read_file(folder_ / "run/result.json"));
   EXPECT_TRUE(result["clean"]["mean_ap"].is_number());
@@ -126,6 +128,8 @@ TEST_F(TrainProgram, RefusesWithOneSentence) {
   refused("train --out new --loop.stepz=3", "loop.steps");
   refused("train --resume run --loop.steps=9", "loop.steps must stay 6");
   refused("train --resume nowhere", "config.toml");
+  refused("train --out new --data.root=world --exclude head", "--exclude must come with --from, got 'head' alone");
+  refused("train --out new --from run/model.safetensors --exclude haed", "got 'haed', which no name");
   refused("eval --split val", "one of --run RUN");
   refused("eval --run run --faults frozn", "frozen");
   refused("predict --run run", "--out FILE.json");
@@ -143,6 +147,32 @@ TEST_F(TrainProgram, StartsFromACheckpointAndListsWhatDidNotMatch) {
   EXPECT_NE(part.errors.find("unknown: head.router."), std::string::npos) << part.errors;
   EXPECT_NE(part.errors.find("shape:   head.task_heads.classes_weight"), std::string::npos) << part.errors;
   EXPECT_NE(part.errors.find("left out: lidar_encoder."), std::string::npos) << part.errors;
+}
+
+// Values come from the file; bounds, constraint and clip from what was written for the new run, and each is told.
+TEST_F(TrainProgram, ABranchHasItsOwnBoundsAndSaysSo) {
+  const Answer wide =
+      call("train --from run/model.safetensors --out wide --loop.steps=1 --threads 1 --detector.bias.scale.max=8");
+  ASSERT_EQ(wide.code, 0) << wide.errors;
+  EXPECT_NE(wide.errors.find("scale 'head.attention_bias.scale': bounds 0.5 to 8 as configured, 0.5 to 5 in the file"),
+            std::string::npos)
+      << wide.errors;
+  const storage::SafetensorsFile file(folder_ / "wide/model.safetensors");
+  double bounds[2] = {};
+  const auto bytes = file.at("model.head.attention_bias.scale.bounds").bytes;
+  ASSERT_EQ(bytes.size(), sizeof bounds);
+  std::memcpy(bounds, bytes.data(), sizeof bounds);
+  EXPECT_EQ(bounds[1], 8);
+  EXPECT_EQ(file.metadata().at("numerics"), "2");
+  const Answer smooth = call(
+      "train --from run/model.safetensors --out smooth --loop.steps=1 --threads 1 "
+      "--detector.bias.scale.constraint=sigmoid");
+  ASSERT_EQ(smooth.code, 0) << smooth.errors;
+  EXPECT_NE(smooth.errors.find("constraint sigmoid as configured, projected in the file"), std::string::npos);
+  const std::string ended = "scale head.attention_bias.scale ended at ";
+  const std::size_t place = smooth.output.find(ended);
+  ASSERT_NE(place, std::string::npos) << smooth.output;
+  EXPECT_NEAR(std::stod(smooth.output.substr(place + ended.size())), 2.5, 0.02);  // 4.659 when raw is taken as it is
 }
 
 TEST_F(TrainProgram, EvaluatesUnderFaultsInEveryFormat) {

@@ -8,6 +8,7 @@
 #include <camber/detection/weights.h>
 #include <camber/simulation/simulate.h>
 #include <camber/study/options.h>
+#include <camber/study/run.h>
 #include <camber/train/detector_run.h>
 #include <camber/weights/state_file.h>
 #include <gtest/gtest.h>
@@ -122,6 +123,22 @@ TEST(Rule, takes_out_the_sensors_whose_cue_of_age_is_above_it) {
   const torch::Tensor left = without_old_sensors(batch, 0.75).available;
   EXPECT_TRUE(torch::equal(left, torch::tensor({true, true, true, false, false, false}).view({2, 3}))) << left;
   EXPECT_TRUE(torch::equal(without_old_sensors(batch, 0).available, batch.available));
+}
+
+// Bases that were published before this build must be readable, and be those that their records speak of.
+TEST(PublishedBases, AreThoseOfTheirRecords) {
+  const char* source = std::getenv("CAMBER_SOURCE");
+  ASSERT_NE(source, nullptr);
+  const std::filesystem::path published = std::filesystem::path(source) / "docs/study";
+  std::size_t bases = 0;
+  for (const RunRecord& record : read_run_records(published / "records")) {
+    EXPECT_EQ(record.numerics, 1) << record.key();
+    if (record.arm != kBase) continue;
+    const auto detector = detection::Detector::load(published / "bases" / (record.key() + ".safetensors"));
+    EXPECT_EQ(sum_of_weights(*detector), record.weights) << record.key();
+    ++bases;
+  }
+  EXPECT_EQ(bases, 8U);
 }
 
 class ScaleZero : public storage::ScratchFolder {};

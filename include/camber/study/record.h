@@ -34,6 +34,8 @@ struct RunRecord {
   double scale_lr_mult = 0;                ///< that its scales learned with; 0: it has none that learns
   std::map<std::string, double> scales{};  ///< where they ended
   std::string config_hash{}, data_fingerprint{}, weights{}, commit{}, instruction_set{};
+  std::int64_t numerics =
+      1;  ///< the version of the attention's arithmetic; records that do not say it are of version 1
   std::vector<Measurement> measurements{};
   std::map<std::string, RunCurve> curves{};  ///< scale, lean, trust, change of attention
   double milliseconds_a_step = 0, training_seconds = 0, evaluation_seconds = 0;

@@ -2,6 +2,7 @@
 #include <functional>
 #include <string>
 
+#include <camber/detection/detector.h>
 #include <camber/study/options.h>
 #include <camber/study/record.h>
 
@@ -15,9 +16,13 @@ struct RunListener {
 
 /// Trains one run, or what is left of it, judges its last checkpoint and writes its record, at last and in one piece.
 /// A base keeps its weights, everything else is removed. A base whose record exists but whose weights are gone is
-/// made again and must come out with the same bits.
+/// made again and must come out with the same bits; where the record is of other numerics it cannot, and a new record
+/// takes its place.
 void execute_run(const StudyOptions& options, const StudyFolder& folder, const StudyRun& run,
                  const RunListener& listener = {});
+
+/// A sum over the names and bytes of a detector's weights, as records state it.
+std::string sum_of_weights(const detection::DetectorImpl& detector);
 
 /// What runs cost on this machine.
 struct StudyCosts {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <camber/ops/numerics.h>
 #include <camber/train/exponential_average.h>
 #include <camber/train/optimizer_groups.h>
 
@@ -37,6 +38,7 @@ struct CheckpointInfo {
   std::map<std::string, std::string> metadata{};  ///< e.g. {"config", complete TOML}
   Counters counters{};
   std::map<std::string, double> numbers{};  ///< e.g. the best score; written so that they read back to the same bits
+  std::int64_t numerics = ops::kNumerics;   ///< the version of the arithmetic that a file was made with
 };
 
 void save_checkpoint(const std::filesystem::path& path, const TrainingState& state, const CheckpointInfo& info);

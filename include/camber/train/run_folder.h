@@ -15,6 +15,7 @@ struct Environment {
   std::string compiler{};
   std::string processor{};        ///< "AMD EPYC 9B14"
   std::string instruction_set{};  ///< that the kernels chose
+  std::int64_t numerics = 0;      ///< the version of their arithmetic (camber/ops/numerics.h)
   std::int64_t threads = 0;
   std::uint64_t seed = 0;
   std::string commit{};            ///< of the source; empty where it is not known
@@ -31,7 +32,7 @@ std::string fingerprint_of_tables(const std::filesystem::path& folder);
 /// The folder of a run:
 ///
 ///   config.toml       complete, as used
-///   environment.json  versions, processor, threads, seed, commit, data fingerprint
+///   environment.json  versions, processor, instruction set, numerics, threads, seed, commit, data fingerprint
 ///   metrics.jsonl, metrics.csv, events.out.tfevents.*    written while the run goes on
 ///   checkpoints/      last, previous, best, numbered
 ///   curves.json       precision over recall of the clean condition, as the devkit's metrics_details.json

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -12,7 +13,7 @@
 ///
 ///   model.<name>     parameters and buffers under the names of the module
 ///   average.<name>   the running average of the same
-///   metadata         whatever the writer wants to say, and checksums (JSON)
+///   metadata         whatever the writer wants to say, checksums (JSON), numerics (camber/ops/numerics.h)
 namespace camber::weights {
 
 inline constexpr const char* kModelPrefix = "model.";
@@ -39,6 +40,12 @@ bool fits(const storage::TensorView& view, const torch::Tensor& tensor);
 /// Writes tensors of any layout and device with a checksum each: to a temporary name, flushed and renamed, in a folder
 /// that is made where it is missing.
 void write_state(const std::filesystem::path& path, std::vector<NamedTensor> tensors, storage::Metadata metadata);
+
+/// The version of the arithmetic that a file was made with; 1 where it says nothing.
+inline constexpr const char* kNumericsKey = "numerics";
+std::int64_t numerics_of(const storage::Metadata& metadata);
+/// "" for this program's own, else what follows from it for whoever hopes for the same bits.
+std::string numerics_sentence(const std::string& what, std::int64_t made_with);
 
 /// A file whose checksums were verified. One that is cut short or damaged is refused with a std::runtime_error of one
 /// sentence that names the file, the tensor and what is wrong. A file without sums, written by others, is taken as is.

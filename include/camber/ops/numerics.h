@@ -1,0 +1,13 @@
+#pragma once
+#include <cstdint>
+
+namespace camber::ops {
+
+/// The version of the attention's arithmetic. It grows when a change gives other bits of the same numbers, so that
+/// files and records can say what they were made with; those that say nothing are of version 1.
+///
+///   1   sums over keys as one running sum
+///   2   sums over keys in two levels
+inline constexpr std::int64_t kNumerics = 2;
+
+}  // namespace camber::ops
