@@ -6,11 +6,12 @@
 
 #include <zlib.h>
 
+#include "data/tar.h"
+
 namespace camber::data {
 namespace {
 
 constexpr std::uint64_t kLargestEntry = std::uint64_t{1} << 30;
-constexpr std::size_t kTarBlock = 512;
 
 std::uint64_t little_endian(const std::byte* bytes, int count) {
   std::uint64_t value = 0;
@@ -25,33 +26,6 @@ bool is_hidden(const std::string& name) {
     if (name.find('/', start) == std::string::npos) break;
   }
   return name.starts_with("__MACOSX/");
-}
-
-// Octal digits between blanks, as tar writes its numbers; -1 when they are none.
-std::int64_t octal(const char* text, std::size_t count) {
-  std::int64_t value = 0;
-  bool any = false;
-  for (std::size_t i = 0; i < count && text[i] != '\0'; ++i) {
-    if (text[i] == ' ') {
-      if (any) break;
-      continue;
-    }
-    if (text[i] < '0' || text[i] > '7') return -1;
-    value = value * 8 + (text[i] - '0');
-    any = true;
-  }
-  return any ? value : -1;
-}
-
-std::string field(const char* text, std::size_t count) {
-  return {text, strnlen(text, count)};
-}
-
-// The unsigned sum of the header's bytes, its own field counted as blanks.
-bool tar_sum_holds(const char* header) {
-  std::int64_t sum = 0;
-  for (std::size_t i = 0; i < kTarBlock; ++i) sum += i >= 148 && i < 156 ? ' ' : static_cast<unsigned char>(header[i]);
-  return octal(header + 148, 8) == sum;
 }
 
 }  // namespace
@@ -70,7 +44,7 @@ Archive::Archive(std::filesystem::path path) : path_(std::move(path)) {
     if (bytes.size() >= 4 && std::memcmp(text, "PK\3\4", 4) == 0) {
       kind_ = Kind::kZip;
       list_zip();
-    } else if (bytes.size() >= kTarBlock && std::memcmp(text + 257, "ustar", 5) == 0) {
+    } else if (looks_like_tar(bytes)) {
       kind_ = Kind::kTar;
       list_tar();
     } else {
@@ -78,7 +52,11 @@ Archive::Archive(std::filesystem::path path) : path_(std::move(path)) {
     }
   }
   std::erase_if(entries_, [](const Entry& entry) { return is_hidden(entry.name); });
-  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  // Of two files of one name the later one counts, as when the archive is unpacked.
+  const auto kept =
+      std::unique(entries_.rbegin(), entries_.rend(), [](const Entry& a, const Entry& b) { return a.name == b.name; });
+  entries_.erase(entries_.begin(), kept.base());
   for (const Entry& entry : entries_) names_.push_back(entry.name);
 }
 
@@ -101,6 +79,8 @@ void Archive::list_zip() {
   if (end == bytes.size()) refuse("is cut off: its list of files is missing");
   const auto count = little_endian(begin + end + 10, 2);
   std::uint64_t place = little_endian(begin + end + 16, 4);
+  if (count == 0xFFFF || place == 0xFFFFFFFF)
+    refuse("must hold fewer than 65,535 files and 4 GiB: its list of files is of the zip64 form, which is not read");
   for (std::uint64_t i = 0; i < count; ++i) {
     if (place + kHeaderSize > end || std::memcmp(begin + place, "PK\1\2", 4) != 0)
       refuse("has a damaged list of files");
@@ -123,30 +103,8 @@ void Archive::list_zip() {
 }
 
 void Archive::list_tar() {
-  const auto bytes = file_->bytes();
-  const auto* text = reinterpret_cast<const char*>(bytes.data());
-  std::string long_name;
-  std::size_t place = 0;
-  for (; place + kTarBlock <= bytes.size() && text[place] != '\0';) {
-    const char* header = text + place;
-    const std::int64_t size = octal(header + 124, 12);
-    if (!tar_sum_holds(header) || size < 0) refuse("has a damaged header at byte " + std::to_string(place));
-    const std::uint64_t data = place + kTarBlock;
-    const auto length = static_cast<std::uint64_t>(size);
-    if (length > bytes.size() || data + length > bytes.size()) refuse("is cut off in '" + field(header, 100) + "'");
-    const char type = header[156];
-    if (type == 'L') {
-      long_name = field(text + data, length);
-    } else {
-      const std::string prefix = field(header + 345, 155);
-      std::string name = !long_name.empty() ? long_name : (prefix.empty() ? "" : prefix + "/") + field(header, 100);
-      if (name.starts_with("./")) name.erase(0, 2);
-      if (type == '0' || type == '\0') entries_.push_back({.name = name, .offset = data, .size = length});
-      long_name.clear();
-    }
-    place = data + (length + kTarBlock - 1) / kTarBlock * kTarBlock;
-  }
-  if (place >= bytes.size()) refuse("is cut off: its closing block is missing");
+  for (TarFile& file : data::list_tar(file_->bytes(), [this](const std::string& what) { refuse(what); }))
+    entries_.push_back({.name = std::move(file.name), .offset = file.offset, .size = file.size});
 }
 
 std::string Archive::read_zip(const Entry& entry) const {

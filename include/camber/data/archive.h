@@ -15,8 +15,9 @@ namespace camber::data {
 ///   const Archive archive("omniglot/images_background_small1.zip");
 ///   for (std::size_t i = 0; i < archive.names().size(); ++i) decode(archive.read(i), archive.where(i));
 ///
-/// Zip: stored and deflated entries without encryption, sums checked. Tar: the ustar form with GNU's long names, not
-/// compressed. Whatever is damaged, cut off or of another form is a std::runtime_error that names path and entry.
+/// Zip: stored and deflated entries without encryption, sums checked, no zip64. Tar: the ustar form with PAX records
+/// (path, linkpath, size) or GNU's long names, not compressed; links are the files that they lead to. Whatever is
+/// damaged, cut off or of another form is a std::runtime_error that names path and entry.
 class Archive {
  public:
   explicit Archive(std::filesystem::path path);
