@@ -53,6 +53,12 @@ std::vector<Index> samples_of_scenes(const Dataset& dataset, const Split& split)
 }
 
 Split find_split(const Dataset& dataset, const std::string& name) {
+  const std::string_view ending = official_version_ending(name);
+  if (!ending.empty() && dataset.version().ends_with(ending)) {
+    Split split{.name = name, .source = "official", .official = true, .scenes = official_split(name)};
+    choose_samples(dataset, split);
+    return split;
+  }
   std::vector<std::string> known;
   for (const std::filesystem::path& folder : {dataset.root() / dataset.version(), dataset.root()}) {
     const std::filesystem::path file = folder / "splits.json";
@@ -65,19 +71,14 @@ Split find_split(const Dataset& dataset, const std::string& name) {
     }
     for (const auto& [other, scenes] : splits) known.push_back(other);
   }
-  const std::string_view ending = official_version_ending(name);
   if (ending.empty()) {
     for (const std::string& official : official_split_names()) known.push_back(official);
     std::string list;
     for (const std::string& other : known) list += (list.empty() ? "" : ", ") + other;
     throw std::invalid_argument("[find_split] split must be one of " + list + ", got '" + name + "'");
   }
-  if (!dataset.version().ends_with(ending))
-    throw std::invalid_argument("[find_split] the official split '" + name + "' wants a version that ends in '" +
-                                std::string(ending) + "', got '" + dataset.version() + "'");
-  Split split{.name = name, .source = "official", .official = true, .scenes = official_split(name)};
-  choose_samples(dataset, split);
-  return split;
+  throw std::invalid_argument("[find_split] the official split '" + name + "' wants a version that ends in '" +
+                              std::string(ending) + "', got '" + dataset.version() + "'");
 }
 
 Split read_scenes(const Dataset& dataset, const std::filesystem::path& file) {

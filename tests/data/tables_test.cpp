@@ -202,6 +202,25 @@ TEST(Splits, ComeFromSplitsJsonThenFromTheOfficialNames) {
   EXPECT_NE(message_of([&] { find_split(dataset, "val"); }).find("split 'val' must be a list"), std::string::npos);
 }
 
+// As in the devkit, where the official names cannot be given another meaning: only such a split keeps the order of the
+// predictions' file, which decides between equal scores.
+TEST(Splits, OfficialNamesWinOverAFileThatRepeatsThem) {
+  auto texts = tests::small_tables();
+  std::string& scenes = texts["scene"];
+  scenes.replace(scenes.find("small-1"), 7, "scene-0003");  // of the official val
+  const tests::TemporaryFolder folder;
+  tests::write_small_world(folder.path(), texts, false);
+  std::filesystem::rename(folder.path() / tests::kSmallVersion, folder.path() / "v1.0-trainval");
+  tests::write_text(folder.path() / "v1.0-trainval/splits.json", R"({"val": ["small-0"], "own": ["small-0"]})");
+  const Dataset dataset(folder.path(), "v1.0-trainval");
+  const Split val = find_split(dataset, "val");
+  EXPECT_TRUE(val.official);
+  EXPECT_EQ(val.source, "official");
+  ASSERT_EQ(val.samples.size(), 3);
+  EXPECT_EQ(dataset.tables().sample[val.samples[0]].token, "sample-1-0");
+  EXPECT_FALSE(find_split(dataset, "own").official);
+}
+
 TEST(Splits, ComeFromAFileOfScenes) {
   const tests::TemporaryFolder folder;
   tests::write_small_world(folder.path(), tests::small_tables(), false);
