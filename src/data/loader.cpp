@@ -157,13 +157,14 @@ std::optional<Batch> Loader::Work::next() {
   std::unique_lock lock(mutex_);
   const std::int64_t first = step_ * options_.batch_size, last = std::min(end_, first + options_.batch_size);
   if (first >= last) return std::nullopt;
-  Batch batch{.step = step_};
   for (std::int64_t position = first; position < last; ++position) {
     filled_.wait(lock, [&] { return slots_.contains(position); });
-    Slot slot = std::move(slots_.extract(position).mapped());
-    if (slot.error) std::rethrow_exception(slot.error);
-    batch.samples.push_back(std::move(slot.sample));
+    // Nothing is taken out before the batch is whole: asked again, it fails again.
+    if (const Slot& slot = slots_.at(position); slot.error) std::rethrow_exception(slot.error);
   }
+  Batch batch{.step = step_};
+  for (std::int64_t position = first; position < last; ++position)
+    batch.samples.push_back(std::move(slots_.extract(position).mapped().sample));
   ++step_;
   taken_.notify_all();
   return batch;

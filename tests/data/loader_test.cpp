@@ -1,9 +1,14 @@
 #include "camber/data/loader.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -166,6 +171,33 @@ TEST(Loader, SaysWhatIsWrong) {
   Loader loader(dataset, {0}, plain, 1, 2);
   EXPECT_NE(message_of([&] { loader.next(); }).find(dataset.path_of(data).string() + " cannot be read: No such file"),
             std::string::npos);
+}
+
+// The sample that fails stands in the middle of its batch, and the one before it was ready already.
+TEST(Loader, ThrowsAFailureAgainWhenAskedAgain) {
+  const tests::TemporaryFolder folder;
+  tests::write_small_world(folder.path());
+  const Dataset dataset(folder.path(), tests::kSmallVersion);
+  std::filesystem::remove(dataset.path_of(dataset.tables().sample_data[dataset.key_frame(1, "LIDAR_TOP")]));
+  LoaderOptions plain{.batch_size = 2, .shuffle = false, .cues = false};
+  plain.faults.share = 0;
+  Loader loader(dataset, {0, 1, 2}, plain, 1, 2);
+  const std::string first = message_of([&] { loader.next(); });
+  EXPECT_NE(first.find("cannot be read: No such file"), std::string::npos) << first;
+  std::string second;
+  std::atomic<bool> answered{false};
+  std::thread asking([&] {
+    second = message_of([&] { loader.next(); });
+    answered = true;
+  });
+  for (int i = 0; i < 500 && !answered; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  if (!answered) {
+    std::fprintf(stderr, "next() after a failure still waits after 5 s\n");
+    std::_Exit(1);  // neither the thread nor the loader it holds can be ended in order
+  }
+  asking.join();
+  EXPECT_EQ(second, first);
+  EXPECT_EQ(loader.step(), 0);
 }
 
 }  // namespace

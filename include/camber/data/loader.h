@@ -71,7 +71,8 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// The batch of the next step; nothing after the last epoch. Throws what went wrong with one of its samples.
+  /// The batch of the next step; nothing after the last epoch. Throws what went wrong with one of its samples, and
+  /// throws it again when asked again.
   std::optional<Batch> next();
   /// The step whose batch next() gives.
   std::int64_t step() const;
