@@ -47,6 +47,18 @@ Targets targets_of(const data::LoadedSample& sample, const DetectorOptions& opti
           torch::tensor(outside_labels, torch::kLong)};
 }
 
+// What is given of a list must be whole: a sensor or object without its entry would pass for a neutral one.
+void check_lists(const data::LoadedSample& sample) {
+  const auto& frame = sample.delivery.frame;
+  const auto whole = [](const char* list, std::size_t given, std::size_t wanted, const char* each) {
+    TORCH_CHECK_VALUE(given == 0 || given == wanted, "[collate] ", list, " must be given for each of the ", wanted, " ",
+                      each, " or for none, got ", given);
+  };
+  whole("cues", sample.cues.size(), 1 + frame.cameras.size(), "sensors");
+  whole("delivery.sensors", sample.delivery.sensors.size(), 1 + frame.cameras.size(), "sensors");
+  whole("labels", sample.labels.size(), frame.objects.size(), "objects");
+}
+
 void add_points(DetectorBatch& batch, std::span<const data::LoadedSample> samples) {
   std::int64_t total = 0;
   for (const auto& sample : samples) total += static_cast<std::int64_t>(sample.delivery.frame.points.size());
@@ -144,6 +156,7 @@ DetectorBatch collate(std::span<const data::LoadedSample> samples, const Detecto
   DetectorBatch batch{.size = static_cast<std::int64_t>(samples.size())};
   batch.scene.grid = options.space.grid();
   for (const auto& sample : samples) {
+    check_lists(sample);
     const auto& frame = sample.delivery.frame;
     std::vector<geometry::Camera> cameras;
     for (const auto& view : frame.cameras) cameras.push_back(view.camera);

@@ -27,13 +27,12 @@ data::Picture copy_picture(const PictureView& view) {
 
 data::CameraView to_view(const CameraInput& input, const DetectorOptions& options) {
   const auto& picture = input.picture;
-  if (picture.width < 1 || picture.height < 1 || (input.available && picture.data == nullptr))
+  const bool sized = picture.width > 0 && picture.height > 0;
+  if (input.available && (!sized || picture.data == nullptr))
     throw std::invalid_argument("[detect] camera \"" + input.name + "\" must have a picture with a size, got " +
                                 std::to_string(picture.width) + " x " + std::to_string(picture.height));
   const auto& encoder = options.encoder;
   data::CameraView view;
-  view.transform = geometry::PictureTransform::fit_bottom(picture.width, picture.height, encoder.picture_width,
-                                                          encoder.picture_height);
   view.timestamp = input.timestamp;
   view.available = input.available;
   view.camera = {.name = input.name,
@@ -41,8 +40,12 @@ data::CameraView to_view(const CameraInput& input, const DetectorOptions& option
                  .height = encoder.picture_height,
                  .columns = encoder.picture_width / encoder.feature_stride,
                  .rows = encoder.picture_height / encoder.feature_stride,
-                 .lidar_to_image = geometry::lidar_to_image({}, {}, input.lidar_to_camera.inverse(), {},
-                                                            input.intrinsic, view.transform)};
+                 .lidar_to_image = {}};  // an absent camera without a size sees no point
+  if (!sized) return view;
+  view.transform = geometry::PictureTransform::fit_bottom(picture.width, picture.height, encoder.picture_width,
+                                                          encoder.picture_height);
+  view.camera.lidar_to_image =
+      geometry::lidar_to_image({}, {}, input.lidar_to_camera.inverse(), {}, input.intrinsic, view.transform);
   if (input.available)
     view.picture = data::transform_picture(copy_picture(picture), {picture.width, picture.height}, view.transform);
   return view;

@@ -54,6 +54,12 @@ torch::Tensor projections(const nn::SensorScene& scene) {
   return torch::stack(elements);
 }
 
+// Their inverses. The keys of a camera without a projection are masked and it sees no query: any matrix will do.
+torch::Tensor inverses(const torch::Tensor& projections) {
+  const auto absent = projections.eq(0).all(-1).all(-1).view({projections.size(0), -1, 1, 1});
+  return torch::inverse(torch::where(absent, torch::eye(4, projections.options()), projections));
+}
+
 bool has_cameras(const nn::SensorScene& scene) {
   return scene.num_maps() > 1;
 }
@@ -108,7 +114,7 @@ torch::Tensor CmtPositionsImpl::keys(const nn::SensorScene& scene, std::int64_t 
   const auto places = (cell_centres(scene.grid) - low) / extent;
   auto grid = bev(places.to(bev_first_->weight.scalar_type())).unsqueeze(0);
   if (!has_cameras(scene)) return grid;
-  const auto inverse = torch::inverse(projections(scene));  // [B, V, 4, 4]
+  const auto inverse = inverses(projections(scene));  // [B, V, 4, 4]
   std::vector<torch::Tensor> parts{grid.expand({batch, -1, -1})};
   for (std::size_t v = 0; v < scene.cameras[0].size(); ++v) {
     const auto pixels = cell_pixels(scene.cameras[0][v], 0).unsqueeze(0);  // the corner, as in CMT
@@ -125,7 +131,7 @@ torch::Tensor CmtPositionsImpl::queries(const torch::Tensor& points, const nn::S
   auto result = bev((points.narrow(-1, 0, 2) - low) / extent);
   if (!has_cameras(scene)) return result;
   const auto matrices = projections(scene);
-  const auto inverse = torch::inverse(matrices);
+  const auto inverse = inverses(matrices);
   const auto exact = points.to(torch::kDouble);
   const auto homogeneous = torch::cat({exact, torch::ones_like(exact.narrow(-1, 0, 1))}, -1);  // [B, Q, 4]
   for (std::int64_t v = 0; v < matrices.size(1); ++v) {

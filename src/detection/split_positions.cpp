@@ -36,10 +36,11 @@ struct CameraRays {
 };
 
 CameraRays rays_of(const geometry::Camera& camera) {
-  const auto inverse = geometry::inverse(camera.lidar_to_image);
+  // The keys of a camera without a projection are masked and it sees no query: any rays will do.
+  const auto& m = camera.has_projection() ? camera.lidar_to_image : geometry::kIdentity4;
+  const auto inverse = geometry::inverse(m);
   CameraRays rays;
   // p = A x + b: the centre is where p = 0, and (u, v, 1) points along A^-1 (u, v, 1).
-  const auto& m = camera.lidar_to_image;
   for (std::size_t i = 0; i < 3; ++i)
     rays.centre[i] = -(inverse[4 * i] * m[3] + inverse[4 * i + 1] * m[7] + inverse[4 * i + 2] * m[11]);
   for (std::int64_t row = 0; row < camera.rows; ++row)

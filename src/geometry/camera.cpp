@@ -6,6 +6,10 @@
 
 namespace camber::geometry {
 
+bool Camera::has_projection() const {
+  return std::any_of(lidar_to_image.begin(), lidar_to_image.end(), [](double element) { return element != 0; });
+}
+
 Projection Camera::project(const Vector3& p) const {
   const Matrix4& m = lidar_to_image;
   const double x = m[0] * p[0] + m[1] * p[1] + m[2] * p[2] + m[3];

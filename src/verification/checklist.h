@@ -42,6 +42,7 @@ void check_scale(Checklist& list);
 void check_bias(Checklist& list);
 void check_attention(Checklist& list);
 void check_router(Checklist& list);
+void check_detector(Checklist& list);
 void check_fewshot(Checklist& list);
 
 }  // namespace camber::verification

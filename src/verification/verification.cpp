@@ -69,6 +69,7 @@ std::vector<Check> verify(const std::function<void(const Check&)>& report, int t
   check_bias(list);
   check_attention(list);
   check_router(list);
+  check_detector(list);
   check_fewshot(list);
   return list.take();
 }

@@ -105,6 +105,31 @@ TEST(Detect, TakesFramesWithoutSensors) {
   EXPECT_NO_THROW(detector.detect(own.frame));
 }
 
+TEST(Detect, AnAbsentCameraNeedsNoPictureSize) {
+  const auto detector = small_detector(true);
+  OwnArrays own;
+  own.frame.cameras[1] = {.name = "dead", .available = false};
+  EXPECT_FALSE(detector.detect(own.frame).empty());
+  own.frame.cameras[0] = {.name = "dead", .available = false};
+  EXPECT_FALSE(detector.detect(own.frame).empty()) << "the LiDAR is there";
+}
+
+TEST(Detect, CuesAreGivenForEverySensorOrNone) {
+  const auto detector = small_detector(true);
+  OwnArrays own;
+  own.frame.cues.resize(3);
+  EXPECT_NO_THROW(detector.detect(own.frame));
+  for (const std::size_t count : {1, 2, 4}) {
+    own.frame.cues.resize(count);
+    EXPECT_NE(
+        error_of([&] {
+          detector.detect(own.frame);
+        }).find("[collate] cues must be given for each of the 3 sensors or for none, got " + std::to_string(count)),
+        std::string::npos)
+        << error_of([&] { detector.detect(own.frame); });
+  }
+}
+
 TEST(Detect, HonoursPitchAndChannelOrder) {
   OwnArrays own;
   const auto detector = small_detector();

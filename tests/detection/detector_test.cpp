@@ -182,6 +182,36 @@ TEST(Detector, AbsentSensorsAreOrdinary) {
   }
 }
 
+// A camera that delivered nothing at a frame has no calibration there: its matrix is all zero.
+TEST(Detector, ACameraWithoutCalibrationIsOff) {
+  for (const auto embedding : {PositionEmbedding::kCmt, PositionEmbedding::kSplit})
+    for (const auto mode : {nn::RouterMode::kOff, nn::RouterMode::kLearned}) {
+      auto options = examples::tiny_options();
+      options.head.position_embedding = embedding;
+      options.router.mode = mode;
+      options.bias.segments = mode != nn::RouterMode::kOff;
+      auto detector = in_evaluation(options);
+      auto batch = example_batch(options, 2, 3);
+      const auto whole = detector->forward(batch).codes;
+      batch.available[1][2] = false;
+      batch.scene.cameras[1][1].lidar_to_image = {};
+      expect_finite(detector, batch);
+      EXPECT_TRUE(same_bits(detector->forward(batch).codes.select(1, 0), whole.select(1, 0))) << "the other frame";
+      // One that never delivers: no frame has its matrix, and what stands in its place does not matter.
+      batch.available.select(1, 2).fill_(false);
+      batch.scene.cameras[0][1].lidar_to_image = {};
+      const auto without = detector->forward(batch).codes;
+      batch.pictures[0].select(1, 1).fill_(0.7);
+      EXPECT_TRUE(same_bits(detector->forward(batch).codes, without));
+      detector->train();
+      const auto losses = detector->losses(detector->forward(batch), batch);
+      losses.total.backward();
+      for (const auto& parameter : detector->named_parameters())
+        EXPECT_TRUE(!parameter.value().grad().defined() || parameter.value().grad().isfinite().all().item<bool>())
+            << parameter.key();
+    }
+}
+
 TEST(Detector, TakesCamerasOfUnequalSizes) {
   const auto options = examples::tiny_options();
   auto detector = in_evaluation(options);

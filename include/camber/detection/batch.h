@@ -55,7 +55,8 @@ struct DetectorBatch {
 };
 
 /// Turns loaded samples into tensors. Objects are kept whose class is one of options.classes, whose centre lies in the
-/// space and that have a LiDAR or radar point. All frames must have the same number of cameras with the same maps.
+/// space and that have a LiDAR or radar point. All frames must have the same number of cameras with the same maps. Cues
+/// and labels are given whole or not at all: without them they are neutral.
 /// With encoder.kind = features and a folder in encoder.features, the maps are read from SAMPLE_TOKEN.safetensors
 /// there: "bev" [C, rows, columns] and "cameras" [V, C, rows, columns].
 ///

@@ -40,7 +40,8 @@ struct CameraInput {
   bool available = true;
 };
 
-/// What a car's sensors delivered, borrowed. Absent sensors are ordinary: available = false, or no camera at all.
+/// What a car's sensors delivered, borrowed. Absent sensors are ordinary: available = false (such a camera needs neither
+/// picture nor size), or no camera at all.
 ///
 ///   Frame frame{.points = {.data = xyzi.data(), .count = n, .stride = 4}};
 ///   frame.cameras.push_back({.picture = {.data = rgb, .width = 1600, .height = 900}, .intrinsic = k,
@@ -50,8 +51,8 @@ struct Frame {
   bool lidar_available = true;
   std::int64_t lidar_timestamp = 0;  ///< microseconds
   std::vector<CameraInput> cameras{};
-  /// Evidence about the LiDAR and each camera in turn (data::CueTracker makes it from a running sequence); empty:
-  /// neutral.
+  /// Evidence about the LiDAR and each camera in turn (data::CueTracker makes it from a running sequence), for all of
+  /// them; empty: neutral.
   std::vector<data::SensorCues> cues{};
 };
 

@@ -24,6 +24,8 @@ struct Camera {
   std::int64_t columns = 0, rows = 0;
   Matrix4 lidar_to_image = kIdentity4;
 
+  /// False where the matrix is all zero: it delivered nothing at this frame, and sees no point.
+  bool has_projection() const;
   double stride_x() const { return static_cast<double>(width) / static_cast<double>(columns); }
   double stride_y() const { return static_cast<double>(height) / static_cast<double>(rows); }
   std::int64_t keys() const { return rows * columns; }
