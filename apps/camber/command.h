@@ -26,8 +26,11 @@
 namespace camber::app {
 
 inline constexpr int kSuccess = 0;
-inline constexpr int kFailure = 1;  ///< something failed: a check, or the world
-inline constexpr int kUsage = 2;    ///< the command line or the configuration is wrong
+inline constexpr int kFailure = 1;   ///< something failed: a check, or the world
+inline constexpr int kUsage = 2;     ///< the command line or the configuration is wrong
+inline constexpr int kSignal = 128;  ///< plus the signal that ended the work in order: 130 after Ctrl-C
+
+inline constexpr std::int64_t kMostThreads = 1024;  ///< that --threads may ask for
 
 enum class Format { kText, kJson, kCsv };
 

@@ -68,6 +68,23 @@ data::Split chosen_split(const data::Dataset& dataset, const InspectArguments& a
   return arguments.split.empty() ? data::whole_data_set(dataset) : data::find_split(dataset, arguments.split);
 }
 
+// What can be seen to be wrong before the tables are read.
+void check(const InspectArguments& arguments, const CommonOptions& common) {
+  if (arguments.tables_only && arguments.read)
+    throw std::invalid_argument("[inspect] --tables-only and --read must not be given together");
+  if (!arguments.split.empty() && !arguments.scenes.empty())
+    throw std::invalid_argument("[inspect] --split and --scenes must not be given together");
+  if (arguments.severity < 1 || arguments.severity > data::kSeverities)
+    throw std::invalid_argument(
+        fmt::format("[inspect] --severity must be 1 to {}, got {}", data::kSeverities, arguments.severity));
+  if ((arguments.gates || arguments.cues) && common.format == Format::kCsv)
+    throw std::invalid_argument("[inspect] --format must be text or json with --gates and --cues, got csv");
+  if (arguments.gates && arguments.cues && common.format == Format::kJson)
+    throw std::invalid_argument("[inspect] --gates and --cues must be asked for one by one with --format json");
+  for (const std::string& picture : {arguments.picture, arguments.sheet})
+    if (!picture.empty()) storage::check_writable(picture);
+}
+
 // What there is to count: objects by class, distance, visibility and points, files by sensor.
 int count(const InspectArguments& arguments, const data::Dataset& dataset, const data::Split& split,
           const CommonOptions& common) {
@@ -89,12 +106,7 @@ int count(const InspectArguments& arguments, const data::Dataset& dataset, const
 
 int run_inspect(const InspectArguments& arguments, const CommonOptions& common) {
   const bool draws = !arguments.picture.empty() || !arguments.sheet.empty();
-  if (arguments.tables_only && arguments.read)
-    throw std::invalid_argument("[inspect] --tables-only and --read must not be given together");
-  if ((arguments.gates || arguments.cues) && common.format == Format::kCsv)
-    throw std::invalid_argument("[inspect] --format must be text or json with --gates and --cues, got csv");
-  if (arguments.gates && arguments.cues && common.format == Format::kJson)
-    throw std::invalid_argument("[inspect] --gates and --cues must be asked for one by one with --format json");
+  check(arguments, common);
   const auto threads = static_cast<int>(common.threads);
   const data::Dataset dataset(arguments.data, arguments.version, threads);
   const data::Split split = chosen_split(dataset, arguments);

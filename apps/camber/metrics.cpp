@@ -1,4 +1,5 @@
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "apps/camber/commands.h"
@@ -9,7 +10,7 @@ namespace camber::app {
 namespace {
 
 struct MetricsArguments {
-  std::string results{}, data{}, scenes{}, ground_truth{}, config{}, curves{}, details{};
+  std::string results{}, data{}, split{}, scenes{}, ground_truth{}, config{}, curves{}, details{};
   eval::MetricsRequest request{};
 };
 
@@ -29,11 +30,16 @@ int run_metrics(const MetricsArguments& arguments, const CommonOptions& common) 
   eval::MetricsRequest request = arguments.request;
   request.results = arguments.results;
   request.data = arguments.data;
+  if (!arguments.split.empty() && !arguments.scenes.empty())
+    throw std::invalid_argument("[metrics] --split and --scenes must not be given together");
+  if (!arguments.split.empty()) request.split = arguments.split;
   request.scenes = arguments.scenes;
   request.ground_truth = arguments.ground_truth;
   request.config = arguments.config;
   request.seed = common.seed;
   request.threads = static_cast<int>(common.threads);
+  for (const std::string& file : {arguments.curves, arguments.details})
+    if (!file.empty()) storage::check_writable(file);
   const eval::MetricsReport report = eval::evaluate_results(request);
   if (!arguments.curves.empty()) storage::write_file(arguments.curves, eval::curves_to_svg(report));
   if (!arguments.details.empty()) storage::write_file(arguments.details, eval::details_to_json(report));
@@ -53,7 +59,8 @@ void register_metrics(Command& program) {
   command.option("--results", arguments->results, "predictions in the submission format", Presence::kRequired);
   command.option("--data", arguments->data, "the data set's folder");
   command.option("--version", request.version, "folder of its tables");
-  command.option("--split", request.split, "from splits.json, or an official split");
+  command.option("--split", arguments->split,
+                 "from splits.json, or an official split; " + request.split + " by default");
   command.option("--scenes", arguments->scenes, "a file of scene names instead of a split");
   command.option("--ground-truth", arguments->ground_truth,
                  "true objects in the same box format instead of a data set");

@@ -19,13 +19,13 @@ namespace camber::app {
 /// The commands as CLI11 sees them.
 class Program::Parser {
  public:
-  explicit Parser(const Command& root) {
+  explicit Parser(const Command& root) : root_(root) {
     declare(root, app_);
     app_.set_version_flag("--version", "");
   }
 
   void parse(std::vector<std::string> words) {
-    join_lists(words);
+    join_lists(words, lists_of(words));
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
     app_.parse(std::move(words));
   }
@@ -70,11 +70,25 @@ class Program::Parser {
     return std::any_of(fields.begin(), fields.end(), [&](const auto& field) { return field.name == first; });
   }
 
+  // The options that take several numbers of the command that the words name; the same word may be a flag elsewhere.
+  std::set<std::string> lists_of(const std::vector<std::string>& words) const {
+    const Command* command = &root_;
+    for (const std::string& word : words) {
+      const auto below = std::find_if(command->commands_.begin(), command->commands_.end(),
+                                      [&word](const auto& known) { return known->text_.name == word; });
+      if (below != command->commands_.end()) command = below->get();
+    }
+    std::set<std::string> lists;
+    for (const Command::Argument& argument : command->arguments_)
+      if (argument.list) lists.insert(argument.name);
+    return lists;
+  }
+
   // `--scales 1 2.5 5` means `--scales 1,2.5,5`; CLI11 would take `-.6` for an option.
-  void join_lists(std::vector<std::string>& words) const {
+  static void join_lists(std::vector<std::string>& words, const std::set<std::string>& lists) {
     for (std::size_t i = 0; i + 2 < words.size();) {
       const bool number_follows = config::read_number(words[i + 2]).has_value();
-      if (lists_.contains(words[i]) && number_follows) {
+      if (lists.contains(words[i]) && number_follows && !words[i + 1].starts_with("--")) {
         words[i + 1] += "," + words[i + 2];
         words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 2);
       } else {
@@ -85,8 +99,6 @@ class Program::Parser {
 
   void declare(const Command& command, CLI::App& app) {
     apps_[&command] = &app;
-    for (const Command::Argument& argument : command.arguments_)
-      if (argument.list) lists_.insert(argument.name);
     app.allow_extras();  // they are refused above, with the nearest known name
     for (const Command::Argument& argument : command.arguments_) declare(command, argument, app);
     for (const auto& below : command.commands_) declare(*below, *app.add_subcommand(below->text_.name));
@@ -111,8 +123,8 @@ class Program::Parser {
   }
 
   CLI::App app_{"", "camber"};
+  const Command& root_;
   std::map<const Command*, CLI::App*> apps_;
-  std::set<std::string> lists_;  // options that take several numbers
 };
 
 Program::Program(std::string description, std::string version)
@@ -123,6 +135,7 @@ int Program::run(int argument_count, const char* const* arguments) {
   try {
     parser.parse({arguments + 1, arguments + argument_count});
   } catch (const CLI::CallForHelp&) {
+    parser.refuse_unknown_words(root_);
     print_answer(parser.selected(root_).help());
     return kSuccess;
   } catch (const CLI::CallForVersion&) {
@@ -148,9 +161,11 @@ int Program::run(const Parser& parser, Command& command) {
     for (const auto& below : command.commands_) known.push_back(below->text_.name);
     throw std::invalid_argument(fmt::format("{}needs a sub-command: {}", command.title(), config::join_names(known)));
   }
-  if (command.common_.threads < 0)
+  const std::int64_t threads = command.common_.threads;
+  if (threads < 0 || threads > kMostThreads)
     throw std::invalid_argument(
-        fmt::format("{}--threads must be at least 0, got {}", command.title(), command.common_.threads));
+        threads < 0 ? fmt::format("{}--threads must be at least 0, got {}", command.title(), threads)
+                    : fmt::format("{}--threads must be at most {}, got {}", command.title(), kMostThreads, threads));
   command.common_.seed_given = parser.given(command, "--seed");
   if (command.configuration_.describe) {
     command.configuration_.load(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <stdexcept>
 #include <string>
 
 namespace camber::data {
@@ -182,6 +183,9 @@ Canvas draw_frame(const Delivery& delivery, const FramePictureOptions& options) 
 
 Canvas draw_fault_sheet(const Dataset& dataset, Index sample, std::span<const Index> pool, const FrameOptions& frames,
                         int severity, std::uint64_t seed) {
+  if (severity < 1 || severity > kSeverities)
+    throw std::invalid_argument("[draw_fault_sheet] severity must be 1 to " + std::to_string(kSeverities) + ", got " +
+                                std::to_string(severity));
   constexpr int kWidth = 240, kCameras = 3, kSide = 178, kColumns = 4;
   std::vector<Delivery> cameras, clouds;
   const Fault nothing{};

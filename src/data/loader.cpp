@@ -47,6 +47,7 @@ class Loader::Work {
   };
 
   void run();
+  void stop();
   LoadedSample prepare(std::int64_t position);
   Index sample_at(std::int64_t position);
   std::span<const Index> pool() const { return options_.fault_pool.empty() ? samples_ : options_.fault_pool; }
@@ -86,10 +87,21 @@ Loader::Work::Work(const Dataset& dataset, std::vector<Index> samples, LoaderOpt
   end_ = options_.epochs == 0 ? std::numeric_limits<std::int64_t>::max()
                               : options_.epochs * static_cast<std::int64_t>(samples_.size());
   next_position_ = first_step * options_.batch_size;
-  for (int i = 0; i < resolve_threads(threads); ++i) workers_.emplace_back([this] { run(); });
+  // More than there are samples to prepare ahead would only wait.
+  const auto useful = std::min<std::int64_t>(resolve_threads(threads), options_.batches_ahead * options_.batch_size);
+  try {
+    for (std::int64_t i = 0; i < useful; ++i) workers_.emplace_back([this] { run(); });
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
 Loader::Work::~Work() {
+  stop();
+}
+
+void Loader::Work::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

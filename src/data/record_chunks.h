@@ -74,10 +74,11 @@ void parse_chunks(Source& source, int threads, Parse parse, Collect collect) {
     }
   };
 
-  std::vector<std::thread> workers;
-  for (int i = 1; i < resolve_threads(threads); ++i) workers.emplace_back(work);
-  work();
-  for (std::thread& worker : workers) worker.join();
+  {
+    std::vector<std::jthread> workers;  // joined also when the system gives no further one
+    for (int i = 1; i < resolve_threads(threads); ++i) workers.emplace_back(work);
+    work();
+  }
   if (!errors.empty()) std::rethrow_exception(errors.begin()->second);
 }
 

@@ -38,11 +38,12 @@ void for_each_task(std::size_t count, int threads, Action&& action) {
       }
     }
   };
-  std::vector<std::thread> workers;
-  const auto useful = std::min(static_cast<std::size_t>(resolve_threads(threads)), count);
-  for (std::size_t i = 1; i < useful; ++i) workers.emplace_back(work);
-  work();
-  for (std::thread& worker : workers) worker.join();
+  {
+    std::vector<std::jthread> workers;  // joined also when the system gives no further one
+    const auto useful = std::min(static_cast<std::size_t>(resolve_threads(threads)), count);
+    for (std::size_t i = 1; i < useful; ++i) workers.emplace_back(work);
+    work();
+  }
   if (error) std::rethrow_exception(error);
 }
 

@@ -115,10 +115,11 @@ void run_parallel(std::int64_t count, int threads, const std::function<void(std:
       }
     }
   };
-  std::vector<std::thread> workers;
-  for (int i = 1; i < threads; ++i) workers.emplace_back(work);
-  work();
-  for (std::thread& worker : workers) worker.join();
+  {
+    std::vector<std::jthread> workers;  // joined also when the system gives no further one
+    for (std::int64_t i = 1; i < std::min<std::int64_t>(threads, count); ++i) workers.emplace_back(work);
+    work();
+  }
   if (failure) std::rethrow_exception(failure);
 }
 

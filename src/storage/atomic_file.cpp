@@ -86,6 +86,10 @@ void AtomicFile::discard() {
   unlink(temporary_.c_str());
 }
 
+void check_writable(const std::filesystem::path& path) {
+  const AtomicFile discarded(path);
+}
+
 void write_file(const std::filesystem::path& path, std::string_view bytes) {
   AtomicFile file(path);
   file.write(bytes);

@@ -143,6 +143,20 @@ TEST_F(ProgramTest, BadInputIsAnsweredWithOneSentenceAndExitTwo) {
   }
 }
 
+TEST_F(ProgramTest, HelpOfWhatDoesNotExistIsRefused) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"analyse --help", "camber: unknown sub-command 'analyse'; the nearest is analyze"},
+      {"--help analyse", "camber: unknown sub-command 'analyse'; the nearest is analyze"},
+      {"analyze sofmax --help", "camber: [analyze] unknown sub-command 'sofmax'; the nearest is softmax"},
+      {"analyze softmax --weigths 1 --help", "camber: [analyze softmax] unknown option '--weigths'"}};
+  for (const auto& [arguments, sentence] : cases) {
+    const Answer answer = call(arguments);
+    EXPECT_EQ(answer.code, 2) << arguments;
+    EXPECT_EQ(answer.output, "") << arguments;
+    EXPECT_TRUE(answer.errors.starts_with(sentence)) << answer.errors;
+  }
+}
+
 TEST_F(ProgramTest, VerifyChecksEveryPromiseAndCountsThem) {
   const Answer text = call("verify");
   EXPECT_EQ(text.code, 0) << text.output;
@@ -151,6 +165,7 @@ TEST_F(ProgramTest, VerifyChecksEveryPromiseAndCountsThem) {
   EXPECT_EQ(answer.at("failed"), 0);
   EXPECT_GE(answer.at("passed").get<int>(), 46);
   EXPECT_EQ(answer.at("checks").size(), answer.at("passed").get<std::size_t>());
+  EXPECT_NE(text.output.find("ok    detector: a camera that delivered nothing is off"), std::string::npos);
 }
 
 // Every line of a ```sh block in README and docs that calls the program runs as it stands.

@@ -67,6 +67,38 @@ TEST_F(WorldProgram, AnswersMistakesInASentence) {
   EXPECT_EQ(call("inspect --data nowhere --gates").code, 2);
 }
 
+TEST_F(WorldProgram, RefusesNumbersThatCannotBe) {
+  const auto refused = [&](const std::string& arguments, const std::string& sentence) {
+    const Answer answer = call(arguments);
+    EXPECT_EQ(answer.code, 2) << arguments << "\n" << answer.errors;
+    EXPECT_EQ(answer.errors, "camber: " + sentence + "\n") << arguments;
+  };
+  ASSERT_EQ(call("simulate --out world --scenes 2 --world.frames=2").code, 0);
+  for (const char* severity : {"9", "0", "-1"})
+    refused(std::string("inspect --data world --sheet sheet.png --severity ") + severity,
+            std::string("[inspect] --severity must be 1 to 5, got ") + severity);
+  refused("simulate --out crowd --scenes 1 --threads 100000", "[simulate] --threads must be at most 1024, got 100000");
+  refused("inspect --data world --threads -1", "[inspect] --threads must be at least 0, got -1");
+  EXPECT_FALSE(fs::exists(folder_ / "crowd"));
+  // As many threads as may be given, and far more than there is work for.
+  EXPECT_EQ(call("simulate --out crowd --scenes 2 --world.frames=1 --threads 1024").code, 0);
+}
+
+// --points is a flag here and a list of numbers elsewhere.
+TEST_F(WorldProgram, AFlagBeforeANumberTakesNoNumber) {
+  ASSERT_EQ(call("simulate --out world --scenes 1 --world.frames=2").code, 0);
+  const Answer drawn = call("inspect --data world --picture a.png --points --frame 1");
+  EXPECT_EQ(drawn.code, 0) << drawn.errors;
+  EXPECT_TRUE(fs::exists(folder_ / "a.png"));
+  const Answer beyond = call("inspect --data world --picture a.png --points --frame 87");
+  EXPECT_EQ(beyond.errors, "camber: [inspect] --frame must be 0 to 1, got 87\n");
+  EXPECT_EQ(call("inspect --data world --split val --scenes list.txt").errors,
+            "camber: [inspect] --split and --scenes must not be given together\n");
+  const Answer late = call("inspect --data world --picture nowhere/a.png");
+  EXPECT_EQ(late.code, 1);
+  EXPECT_EQ(late.output, "") << "refused before anything is counted";
+}
+
 TEST_F(WorldProgram, TheDocumentationHoldsTheTableOfFaults) {
   const char* source = std::getenv("CAMBER_SOURCE");
   ASSERT_NE(source, nullptr);

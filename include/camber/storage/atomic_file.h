@@ -34,4 +34,8 @@ class AtomicFile {
 /// The same in one call.
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 
+/// Throws what writing to the path would throw (no such folder, no right to write there, no regular file), before the
+/// work whose result is to stand there. Leaves nothing behind.
+void check_writable(const std::filesystem::path& path);
+
 }  // namespace camber::storage
