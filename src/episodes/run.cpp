@@ -16,6 +16,7 @@
 #include "camber/health/monitor.h"
 #include "camber/health/sink.h"
 #include "camber/storage/atomic_file.h"
+#include "camber/storage/folder_lock.h"
 #include "camber/train/health_adapter.h"
 #include "camber/train/run_folder.h"
 #include "camber/train/training_loop.h"
@@ -103,6 +104,7 @@ class Run {
 
   void open_folder() {
     if (run_.out.empty()) return;
+    lock_ = std::make_unique<storage::FolderLock>(train::RunFolder::lock_of(run_.out));
     if (run_.resume) {
       folder_ = std::make_unique<train::RunFolder>(train::RunFolder::open(run_.out));
     } else {
@@ -115,6 +117,8 @@ class Run {
     health::SinkOptions sink;
     if (run_.resume) {
       if (const auto resumed = loop_.resume(*checkpoints_)) {
+        for (const std::string& sentence : resumed->refused) say(sentence);
+        say("continues from " + resumed->path.string() + " at step " + std::to_string(loop_.step()));
         const std::string other = weights::numerics_sentence("this checkpoint", resumed->info.numerics);
         if (!other.empty()) say(other);
       }
@@ -289,6 +293,7 @@ class Run {
   health::HealthMonitor monitor_;
   random::Stream episode_stream_, noise_stream_;
   torch::Tensor examples_;
+  std::unique_ptr<storage::FolderLock> lock_;
   std::unique_ptr<train::RunFolder> folder_;
   std::unique_ptr<train::CheckpointFolder> checkpoints_;
   std::unique_ptr<health::MetricsSink> sink_;

@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -172,25 +171,6 @@ std::int64_t run_queue(const std::vector<QueueTask>& tasks, std::int64_t process
   if (processes < 1)
     throw std::invalid_argument(fmt::format("[study] processes must be at least 1, got {}", processes));
   return Queue(tasks, processes, listener).run();
-}
-
-FolderLock::FolderLock(const std::filesystem::path& file, double seconds) {
-  std::filesystem::create_directories(file.parent_path());
-  descriptor_ = open(file.c_str(), O_RDWR | O_CREAT, 0666);  // inherited: it is held while a child lives
-  if (descriptor_ < 0) fail(file.string() + " cannot be opened");
-  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-    if (std::chrono::steady_clock::now() > until) {
-      close(descriptor_);
-      throw std::runtime_error(
-          fmt::format("[study] {} must be free, but another study works there", file.parent_path().string()));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-}
-
-FolderLock::~FolderLock() {
-  close(descriptor_);
 }
 
 std::string own_program() {

@@ -9,6 +9,7 @@
 #include <camber/simulation/simulate.h>
 #include <camber/storage/atomic_file.h>
 #include <camber/storage/file.h>
+#include <camber/storage/folder_lock.h>
 #include <camber/study/analysis.h>
 #include <camber/study/published.h>
 #include <camber/study/queue.h>
@@ -30,7 +31,7 @@ std::string hours(double seconds) {
 class Study {
  public:
   explicit Study(const StudyRequest& request)
-      : request_(request), plan_(request.options.plan), folder_{request.out}, lock_(folder_.lock()) {}
+      : request_(request), plan_(request.options.plan), folder_{request.out}, lock_(folder_.lock(), 10) {}
 
   StudyResult carry_out();
 
@@ -55,7 +56,7 @@ class Study {
   const StudyRequest& request_;
   const StudyPlan& plan_;
   const StudyFolder folder_;
-  const FolderLock lock_;
+  const storage::FolderLock lock_;
   StudyCosts costs_;
   StudyResult result_;
   double total_seconds_ = 0, done_seconds_ = 0;

@@ -15,7 +15,11 @@ void CheckpointFolder::save_last(const TrainingState& state, const CheckpointInf
     // A second name for the old file first: at no moment is there neither.
     const std::filesystem::path link = folder_ / "previous.link";
     std::filesystem::remove(link);
-    std::filesystem::create_hard_link(last(), link);
+    std::error_code refused;
+    std::filesystem::create_hard_link(last(), link, refused);
+    if (refused) {
+      std::filesystem::copy_file(last(), link);  // a file system without hard links
+    }
     std::filesystem::rename(link, previous());
     std::filesystem::remove(link);  // rename leaves it when both name the same file already
   }

@@ -6,6 +6,7 @@
 #include <camber/health/records.h>
 #include <camber/health/sink.h>
 #include <camber/storage/atomic_file.h>
+#include <camber/storage/folder_lock.h>
 #include <camber/train/detector_run.h>
 #include <camber/train/health_adapter.h>
 #include <camber/weights/load.h>
@@ -32,10 +33,13 @@ class Run {
         dataset_(options_.data.root, options_.data.version),
         split_(data::find_split(dataset_, options_.data.train_split)),
         validation_(validation_split()),
+        evaluation_(options_.evaluation.config.empty() ? eval::EvaluationConfig{}
+                                                       : eval::EvaluationConfig::read(options_.evaluation.config)),
         detector_(first_detector()),
         config_(config::to_toml(options_)),
         loop_(*detector_, options_.loop_with_rules(),
               {{kConfigKey, config_}, {detection::kOptionsKey, config::to_toml(options_.detector)}}),
+        lock_(RunFolder::lock_of(request.out)),
         folder_(request.resume ? RunFolder::open(request.out) : new_folder()),
         checkpoints_(folder_.checkpoints()),
         monitor_(options_.health) {}
@@ -79,9 +83,11 @@ class Run {
   const DetectorTrainingOptions& options_;
   data::Dataset dataset_;
   data::Split split_, validation_;
+  eval::EvaluationConfig evaluation_;
   detection::Detector detector_;
   std::string config_;
   TrainingLoop loop_;
+  const storage::FolderLock lock_;
   RunFolder folder_;
   CheckpointFolder checkpoints_;
   std::unique_ptr<data::Loader> loader_;
@@ -234,16 +240,13 @@ health::Figures Run::figures_of(const StepReport& report) const {
 
 FaultReport Run::evaluate(const std::vector<std::string>& faults) {
   const bool training = detector_->is_training();
-  const eval::EvaluationConfig config = options_.evaluation.config.empty()
-                                            ? eval::EvaluationConfig{}
-                                            : eval::EvaluationConfig::read(options_.evaluation.config);
   FaultReport report = evaluate_detector(detector_,
                                          {.dataset = dataset_,
                                           .split = validation_,
                                           .seed = options_.seed,
                                           .batch_size = options_.evaluation.batch_size,
                                           .threads = static_cast<int>(options_.data.threads)},
-                                         faults, config);
+                                         faults, evaluation_);
   detector_->train(training);
   return report;
 }

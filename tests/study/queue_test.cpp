@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "camber/storage/folder_lock.h"
 #include "storage/scratch_folder.h"
 
 namespace camber::study {
@@ -75,7 +76,7 @@ TEST_F(QueueTest, children_die_with_a_killed_parent_and_the_lock_is_free_again) 
   const std::filesystem::path lock = folder_ / "lock", child = folder_ / "child";
   const pid_t parent = fork();
   if (parent == 0) {
-    const FolderLock held(lock);
+    const storage::FolderLock held(lock);
     run_queue({task("long", "echo $$ >" + child.string() + "; exec sleep 60")}, 1);
     _exit(0);
   }
@@ -85,10 +86,10 @@ TEST_F(QueueTest, children_die_with_a_killed_parent_and_the_lock_is_free_again) 
     std::ifstream(child) >> process;
   }
   ASSERT_GT(process, 0);
-  EXPECT_THROW(FolderLock(lock, 0.1), std::runtime_error);
+  EXPECT_THROW(storage::FolderLock(lock, 0.1), std::runtime_error);
   kill(parent, SIGKILL);
   waitpid(parent, nullptr, 0);
-  const FolderLock again(lock, 5);
+  const storage::FolderLock again(lock, 5);
   EXPECT_FALSE(is_alive(process));
 }
 

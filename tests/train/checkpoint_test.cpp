@@ -1,13 +1,28 @@
 // Checkpoints: what they carry, what is refused and with which words, and which one is used then.
+#include <atomic>
+#include <cerrno>
 #include <fstream>
 #include <stdexcept>
 
 #include <camber/storage/file.h>
 #include <camber/storage/safetensors.h>
 #include <camber/weights/load.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "train/tiny_model.h"
+
+namespace {
+std::atomic<bool> hard_links_refused{false};
+}  // namespace
+
+// In front of the C library's: a file system without hard links, such as exFAT or some network drives.
+extern "C" int link(const char* from, const char* to) noexcept {
+  if (!hard_links_refused) return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+  errno = EPERM;
+  return -1;
+}
 
 namespace camber::train {
 namespace {
@@ -42,6 +57,22 @@ struct TinyRun {
   TinyModel model;
   TrainingLoop loop;
 };
+
+TEST(Checkpoint, NeedsNoHardLinks) {
+  const TemporaryFolder folder("no_links");
+  const CheckpointFolder checkpoints(folder.path());
+  TinyRun run;
+  hard_links_refused = true;
+  for (int i = 0; i < 3; ++i) {
+    run.steps(1);
+    EXPECT_EQ(sentence_of([&] { checkpoints.save_last(run.loop.state(), run.loop.info()); }), "");
+  }
+  hard_links_refused = false;
+  EXPECT_EQ(read_checkpoint_info(checkpoints.last()).counters.at("step"), 3);
+  ASSERT_TRUE(std::filesystem::exists(checkpoints.previous()));
+  EXPECT_EQ(read_checkpoint_info(checkpoints.previous()).counters.at("step"), 2);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "previous.link"));
+}
 
 TEST(Checkpoint, CarriesWeightsOptimizerAverageCountersAndMetadata) {
   const TemporaryFolder folder("carries");

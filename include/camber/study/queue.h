@@ -28,19 +28,6 @@ struct QueueListener {
 /// key that is not among the tasks counts it as done. Returns how many failed.
 std::int64_t run_queue(const std::vector<QueueTask>& tasks, std::int64_t processes, const QueueListener& listener = {});
 
-/// A folder that only one process (and its children, who inherit the lock) works in. A lock that is held is waited for
-/// for `seconds`, long enough for the children of a killed process to die; then std::runtime_error says so.
-class FolderLock {
- public:
-  explicit FolderLock(const std::filesystem::path& file, double seconds = 10);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int descriptor_ = -1;
-};
-
 /// This very program, to be started again.
 std::string own_program();
 

@@ -37,6 +37,7 @@ std::string fingerprint_of_tables(const std::filesystem::path& folder);
 ///   checkpoints/      last, previous, best, numbered
 ///   curves.json       precision over recall of the clean condition, as the devkit's metrics_details.json
 ///   result.json       at the end
+///   lock              held by the process that works in it
 class RunFolder {
  public:
   /// A new run. `first_checkpoint` may save what the run starts from; the folder counts as a run only afterwards.
@@ -54,6 +55,8 @@ class RunFolder {
   std::filesystem::path result() const { return path_ / "result.json"; }
   std::filesystem::path curves() const { return path_ / "curves.json"; }
   std::filesystem::path weights() const { return path_ / "model.safetensors"; }
+  /// Of whoever works in the folder: storage::FolderLock. Reading needs none.
+  static std::filesystem::path lock_of(const std::filesystem::path& path) { return path / "lock"; }
   CheckpointFolder checkpoints() const { return CheckpointFolder(path_ / "checkpoints"); }
 
  private:
