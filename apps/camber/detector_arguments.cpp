@@ -15,6 +15,17 @@ train::DetectorTrainingOptions own_options(const DetectorArguments& arguments, c
   return arguments.run.empty() ? train::options_of_checkpoint(weights) : train::options_of_run(arguments.run);
 }
 
+data::Split chosen_split(const data::Dataset& dataset, const DetectorArguments& arguments) {
+  if (!arguments.scenes.empty()) return data::read_scenes(dataset, arguments.scenes);
+  if (!arguments.split.empty()) return data::find_split(dataset, arguments.split);
+  if (arguments.any_scene) return data::whole_data_set(dataset);
+  try {
+    return data::find_split(dataset, "val");
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(std::string(error.what()) + " (name one with --split, or scenes with --scenes)");
+  }
+}
+
 }  // namespace
 
 void DetectorArguments::declare(Command& command) {
@@ -22,8 +33,8 @@ void DetectorArguments::declare(Command& command) {
   command.option("--checkpoint", checkpoint, "a checkpoint or exported weights instead of a run");
   command.option("--data", data, "the data set's folder; the run's own by default");
   command.option("--version", version, "folder of its tables; the run's own by default");
-  command.option("--split", split, "from splits.json, or an official split");
-  command.option("--config", config, "evaluation configuration in the devkit's JSON format; the run's own by default");
+  command.option("--split", split, "from splits.json, or an official split; val by default");
+  command.option("--scenes", scenes, "a file of scene names instead of a split");
   command.option("--limit", limit, "frames of the split, spread evenly; 0: all");
 }
 
@@ -33,6 +44,8 @@ OpenedDetector open_detector(const DetectorArguments& arguments, const CommonOpt
     throw std::invalid_argument(name + "one of --run RUN and --checkpoint FILE must be given");
   if (arguments.limit < 0)
     throw std::invalid_argument(name + "--limit must be at least 0, got " + std::to_string(arguments.limit));
+  if (!arguments.split.empty() && !arguments.scenes.empty())
+    throw std::invalid_argument(name + "--split and --scenes must not be given together");
   if (common.threads > 0) at::set_num_threads(static_cast<int>(common.threads));
   const std::filesystem::path weights =
       arguments.run.empty() ? std::filesystem::path(arguments.checkpoint) : train::weights_of_run(arguments.run);
@@ -43,13 +56,12 @@ OpenedDetector open_detector(const DetectorArguments& arguments, const CommonOpt
   opened.detector = detection::Detector::load(weights);
   opened.dataset =
       std::make_unique<data::Dataset>(root, arguments.version.empty() ? own.data.version : arguments.version);
-  opened.split = data::find_split(*opened.dataset, arguments.split);
+  opened.split = chosen_split(*opened.dataset, arguments);
   if (arguments.limit > 0) {
     opened.split.samples = train::spread(opened.split.samples, arguments.limit);
     opened.split.official = false;
   }
-  const std::string config = arguments.config.empty() ? own.evaluation.config : arguments.config;
-  if (!config.empty()) opened.config = eval::EvaluationConfig::read(config);
+  opened.config = own.evaluation.config;
   return opened;
 }
 

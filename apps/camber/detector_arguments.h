@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -6,14 +7,14 @@
 #include "camber/data/dataset.h"
 #include "camber/data/splits.h"
 #include "camber/detection/detector.h"
-#include "camber/eval/evaluation_config.h"
 
 /// What `eval`, `predict` and `bench detector` share: a trained detector and frames for it.
 namespace camber::app {
 
 struct DetectorArguments {
-  std::string run{}, checkpoint{}, data{}, version{}, split = "val", config{};
+  std::string run{}, checkpoint{}, data{}, version{}, split{}, scenes{};
   std::int64_t limit = 0;
+  bool any_scene = false;  // what the caller looks for may lie in any scene, where no split is named
 
   void declare(Command& command);
 };
@@ -22,10 +23,10 @@ struct OpenedDetector {
   detection::Detector detector{nullptr};
   std::unique_ptr<data::Dataset> dataset{};
   data::Split split{};
-  eval::EvaluationConfig config{};
+  std::filesystem::path config{};  // of the run's evaluation; empty: the official one
 };
 
-/// Loads what the arguments name; data, version and evaluation configuration are the run's where they are not given.
+/// Loads what the arguments name; data and version are the run's where they are not given, the split is val.
 OpenedDetector open_detector(const DetectorArguments& arguments, const CommonOptions& common, const char* title);
 
 }  // namespace camber::app

@@ -13,7 +13,7 @@ namespace {
 
 struct EvalArguments {
   DetectorArguments detector{};
-  std::string faults = "none", trust = "model", out{};
+  std::string faults = "none", trust = "model", config{}, out{};
 };
 
 detection::TrustControl control_of(const std::string& word) {
@@ -32,7 +32,10 @@ int run_eval(const EvalArguments& arguments, const CommonOptions& common) {
   std::vector<std::string> faults;
   for (const data::Fault& fault : data::parse_faults(arguments.faults)) faults.push_back(fault.text());
   const detection::TrustControl trust = control_of(arguments.trust);
+  if (!arguments.out.empty()) storage::check_writable(arguments.out);
   OpenedDetector opened = open_detector(arguments.detector, common, "eval");
+  if (!arguments.config.empty()) opened.config = arguments.config;
+  const auto config = opened.config.empty() ? eval::EvaluationConfig{} : eval::EvaluationConfig::read(opened.config);
   const auto frames = static_cast<std::int64_t>(opened.split.samples.size() * (1 + faults.size()));
   console::Progress progress({.task = "eval", .unit = "frames", .total = frames, .quiet = common.quiet});
   const train::FaultReport report =
@@ -42,7 +45,7 @@ int run_eval(const EvalArguments& arguments, const CommonOptions& common) {
                                 .seed = common.seed,
                                 .trust = trust,
                                 .progress = [&progress](std::int64_t done) { progress.advance(done); }},
-                               faults, opened.config);
+                               faults, config);
   progress.finish();
   if (!arguments.out.empty()) storage::write_file(arguments.out, report.to_json());
   print_answer(common.format == Format::kJson  ? report.to_json()
@@ -59,6 +62,8 @@ void register_eval(Command& program) {
                                   .summary = "evaluate a trained detector, clean and under sensor faults",
                                   .example = "camber eval --run runs/demo --split test --faults lidar_off,frozen:4"});
   arguments->detector.declare(command);
+  command.option("--config", arguments->config,
+                 "evaluation configuration in the devkit's JSON format; the run's own by default");
   command.option("--faults", arguments->faults, "none, all, or a list such as lidar_off,frozen:4:other_scene");
   command.option("--trust", arguments->trust, "control: the model's, zero, mean, shuffled or oracle");
   command.option("--out", arguments->out, "also write the figures there, as JSON");

@@ -7,7 +7,7 @@
 #include "camber/config/options.h"
 #include "camber/console/progress.h"
 #include "camber/episodes/run.h"
-#include "camber/storage/file.h"
+#include "camber/train/run_folder.h"
 
 namespace camber::app {
 namespace {
@@ -19,10 +19,30 @@ struct FewshotArguments {
   bool print_groups = false;
 };
 
-// A resumed run is the run it was: its own configuration, whatever the command line says.
-episodes::FewshotOptions resumed_options(const std::string& folder) {
-  return config::load<episodes::FewshotOptions>(
-      {.file = (std::filesystem::path(folder) / "config.toml").string(), .arguments = {}});
+// What lies below --config and --a.b=value: a resumed run's own configuration.
+episodes::FewshotOptions defaults_of(const FewshotArguments& arguments) {
+  if (arguments.resume.empty()) return {};
+  const auto folder = train::RunFolder::open(arguments.resume);
+  return config::load<episodes::FewshotOptions>({.file = folder.config().string(), .arguments = {}});
+}
+
+// Data that lie here are named so that the run finds them from any folder; others are looked for below CAMBER_DATA.
+episodes::FewshotOptions from_any_folder(episodes::FewshotOptions options) {
+  for (std::string* path : {&options.source.path, &options.source.test_path, &options.source.runs_path})
+    if (!path->empty() && std::filesystem::exists(*path))
+      *path = std::filesystem::absolute(*path).lexically_normal().string();
+  return options;
+}
+
+// A resumed run is the run it was.
+void check_resumed(const FewshotArguments& arguments, const CommonOptions& common) {
+  const auto own = from_any_folder(defaults_of(arguments));
+  const auto changed = config::differences(own, arguments.options);
+  if (!changed.empty())
+    throw std::invalid_argument("[fewshot] a resumed run keeps its configuration: " + changed[0].path + " must stay " +
+                                changed[0].first + ", got " + changed[0].second);
+  if (common.seed_given && static_cast<std::int64_t>(common.seed) != own.seed)
+    throw std::invalid_argument("[fewshot] a resumed run keeps its seed: --seed must be " + std::to_string(own.seed));
 }
 
 int run(FewshotArguments& arguments, const CommonOptions& common) {
@@ -33,8 +53,10 @@ int run(FewshotArguments& arguments, const CommonOptions& common) {
   if (!arguments.out.empty() && !arguments.resume.empty())
     throw std::invalid_argument("[fewshot] --out must not be given with --resume, which names the folder");
   const bool resume = !arguments.resume.empty();
-  auto options = resume ? resumed_options(arguments.resume) : arguments.options;
-  if (common.seed_given && !resume) options.seed = static_cast<std::int64_t>(common.seed);
+  auto& options = arguments.options;
+  options = from_any_folder(options);
+  if (resume) check_resumed(arguments, common);
+  if (common.seed_given) options.seed = static_cast<std::int64_t>(common.seed);
   std::unique_ptr<console::Progress> line;
   std::int64_t seen = 0;
   episodes::FewshotRun plan{.threads = common.threads,
@@ -59,11 +81,13 @@ int run(FewshotArguments& arguments, const CommonOptions& common) {
       console::Progress({.task = "fewshot"}).log(sentence);
   };
   stop_on_signals();
-  plan.stop_requested = [] { return interrupted.load(); };
+  plan.stop_requested = [] { return interrupted != 0; };
   const auto result = episodes::run_fewshot(options, plan);
   line.reset();
   print_answer(common.format == Format::kJson ? to_json(result) : to_text(result));
-  return result.complete ? kSuccess : kFailure;
+  if (result.complete) return kSuccess;
+  return stopped(plan.out.empty() ? "nothing was kept, for there was no --out"
+                                  : "continue with: camber fewshot --resume " + plan.out.string());
 }
 
 }  // namespace
@@ -76,7 +100,7 @@ void register_fewshot(Command& program) {
   command.option("--out", arguments->out, "folder to write the run to: metrics, checkpoints, result");
   command.option("--resume", arguments->resume, "folder of a run to continue");
   command.option("--print-groups", arguments->print_groups, "print the optimiser's groups, and do nothing else");
-  command.configuration(arguments->options);
+  command.configuration<episodes::FewshotOptions>(arguments->options, [arguments] { return defaults_of(*arguments); });
   command.run([arguments](const CommonOptions& common) { return run(*arguments, common); });
 }
 

@@ -25,6 +25,8 @@ struct PredictArguments {
 // The split cut down to one sample or one scene.
 void narrow(data::Split& split, const data::Dataset& dataset, const PredictArguments& arguments) {
   const data::Tables& tables = dataset.tables();
+  const std::string where =
+      arguments.detector.split.empty() && arguments.detector.scenes.empty() ? "" : " of split " + split.name;
   const auto keep = [&](const auto& wanted) {
     std::erase_if(split.samples, [&](data::Index sample) { return !wanted(sample); });
     split.official = false;
@@ -32,13 +34,13 @@ void narrow(data::Split& split, const data::Dataset& dataset, const PredictArgum
   if (!arguments.sample.empty()) {
     keep([&](data::Index sample) { return tables.sample[sample].token == arguments.sample; });
     if (split.samples.empty())
-      throw std::invalid_argument("[predict] --sample must be the token of a sample in split " + split.name +
-                                  ", got '" + arguments.sample + "'");
+      throw std::invalid_argument("[predict] --sample must be the token of a sample" + where + ", got '" +
+                                  arguments.sample + "'");
   }
   if (!arguments.scene.empty()) {
     keep([&](data::Index sample) { return tables.scene[tables.sample[sample].scene].name == arguments.scene; });
     if (split.samples.empty())
-      throw std::invalid_argument("[predict] --scene must be one of split " + split.name + ", got '" + arguments.scene +
+      throw std::invalid_argument("[predict] --scene must be one" + where + ", got '" + arguments.scene +
                                   "'; the nearest is '" + config::nearest_name(arguments.scene, split.scenes) + "'");
   }
 }
@@ -52,9 +54,12 @@ std::string picture_of(const std::vector<train::FoundFrame>& frames, const Predi
   return drawing::encode_png(train::draw_strip(frames, options, look));
 }
 
-int run_predict(const PredictArguments& arguments, const CommonOptions& common) {
+int run_predict(PredictArguments& arguments, const CommonOptions& common) {
   if (arguments.out.empty() && arguments.picture.empty())
     throw std::invalid_argument("[predict] --out FILE.json, --picture FILE.png or both must be given");
+  for (const std::string& file : {arguments.out, arguments.picture})
+    if (!file.empty()) storage::check_writable(file);
+  arguments.detector.any_scene = !arguments.sample.empty() || !arguments.scene.empty();
   std::vector<std::string> faults;
   for (const data::Fault& fault : data::parse_faults(arguments.faults)) faults.push_back(fault.text());
   OpenedDetector opened = open_detector(arguments.detector, common, "predict");

@@ -34,7 +34,7 @@ void check(const TrainArguments& arguments, const CommonOptions& common) {
     throw std::invalid_argument("[train] --exclude must come with --from, got '" + arguments.exclude[0] + "' alone");
   if (arguments.resume.empty()) return;
   if (!arguments.from.empty()) throw std::invalid_argument("[train] --from must not be given with --resume");
-  const auto own = train::options_of_run(arguments.resume);
+  const auto own = train::options_of_run(arguments.resume).from_any_folder();
   const auto changed = config::differences(own, arguments.options);
   if (!changed.empty())
     throw std::invalid_argument("[train] a resumed run keeps its configuration: " + changed[0].path + " must stay " +
@@ -71,6 +71,7 @@ std::string written(const train::DetectorRunResult& result, const std::string& f
 }
 
 int run_train(TrainArguments& arguments, const CommonOptions& common) {
+  arguments.options = arguments.options.from_any_folder();
   check(arguments, common);
   if (common.seed_given) arguments.options.seed = common.seed;
   if (common.threads > 0) at::set_num_threads(static_cast<int>(common.threads));
@@ -99,11 +100,11 @@ int run_train(TrainArguments& arguments, const CommonOptions& common) {
     else
       std::fprintf(stderr, "%s\n", line.c_str());
   };
-  request.stop_requested = [] { return interrupted.load(); };
+  request.stop_requested = [] { return interrupted != 0; };
   const train::DetectorRunResult result = train::train_detector(request);
   progress.reset();
   print_answer(written(result, folder, common.format));
-  return kSuccess;
+  return result.finished ? kSuccess : stopped("continue with: camber train --resume " + folder);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace {
 // Branches meet other batches than the base did with the same seed.
 constexpr std::uint64_t kBranchSeeds = 1000;
 constexpr double kMultiples[] = {1, 2, 5, 10};
+const std::filesystem::path kEvaluations = "configs/evaluation";
 
 struct LearnableScale {
   const char* name;
@@ -106,6 +107,9 @@ std::string hash_of(const StudyOptions& options, const StudyRun& run, const std:
   const auto text_of = [&options](const StudyRun& of) {
     train::DetectorTrainingOptions training = training_of(options, of).options;
     training.data.root.clear();
+    // The file's name alone, wherever the configurations lie: written as the published records have it.
+    std::filesystem::path& judged_by = training.evaluation.config;
+    if (!judged_by.empty()) judged_by = kEvaluations / judged_by.filename();
     return config::to_toml(training);
   };
   StudyPlan judged = options.plan;

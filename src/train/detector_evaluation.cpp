@@ -110,7 +110,7 @@ FaultReport evaluate_detector(detection::Detector detector, const DetectionReque
   add("clean");
   for (const std::string& fault : faults) {
     condition.faults = {fault};
-    add(fault);
+    add(data::parse_fault(fault).text());  // whoever wrote it, and however
   }
   return report;
 }

@@ -21,6 +21,9 @@ void check_features_faults(const std::vector<std::string>& faults) {
 void DetectorTrainingOptions::validate() const {
   detector.validate();
   loop.validate();
+  for (const std::string& fault : evaluation.faults) {
+    data::parse_fault(fault);
+  }
   if (detector.encoder.kind != detection::EncoderKind::kFeatures) {
     return;
   }
@@ -37,6 +40,16 @@ void DetectorTrainingOptions::validate() const {
     check_features_faults(data.faults.kinds);
   }
   check_features_faults(evaluation.faults);
+}
+
+DetectorTrainingOptions DetectorTrainingOptions::from_any_folder() const {
+  DetectorTrainingOptions options = *this;
+  for (std::string* path : {&options.data.root, &options.detector.encoder.features}) {
+    if (!path->empty()) {
+      *path = std::filesystem::absolute(*path).lexically_normal().string();
+    }
+  }
+  return options;
 }
 
 data::LoaderOptions DetectorTrainingOptions::loader() const {

@@ -49,6 +49,25 @@ TEST_F(FewshotProgram, RunsTheGlyphsAndWritesARun) {
   EXPECT_EQ(nlohmann::json::parse(resumed.output)["settings"], json["settings"]);
 }
 
+TEST_F(FewshotProgram, SaysThatACheckpointIsDamaged) {
+  const fs::path run = folder_ / "run";
+  const std::string plan =
+      "--config configs/fewshot_glyphs.toml --leak_episodes=4 --training.episodes=4 "
+      "--training.checkpoint_every=1 --tests.0.episodes=5 --tests.1.episodes=5 --threads 1";
+  ASSERT_EQ(call(plan + " --out '" + run.string() + "'").code, 0);
+  const fs::path last = run / "checkpoints/last.safetensors";
+  fs::resize_file(last, fs::file_size(last) / 2);
+  const Answer resumed = call("--resume '" + run.string() + "' --threads 1");
+  ASSERT_EQ(resumed.code, 0) << resumed.errors;
+  EXPECT_NE(resumed.errors.find("last.safetensors"), std::string::npos) << resumed.errors;
+  EXPECT_NE(resumed.errors.find("continues from"), std::string::npos) << resumed.errors;
+  EXPECT_NE(resumed.errors.find("previous.safetensors at step"), std::string::npos) << resumed.errors;
+  const Answer changed = call("--resume '" + run.string() + "' --training.episodes=8");
+  EXPECT_EQ(changed.code, 2);
+  EXPECT_EQ(changed.errors,
+            "camber: [fewshot] a resumed run keeps its configuration: training.episodes must stay 4, got 8\n");
+}
+
 TEST_F(FewshotProgram, ShowsTheGroups) {
   const Answer answer = call("--print-groups --source.glyphs.classes=25 --source.glyphs.hands=2");
   ASSERT_EQ(answer.code, 0) << answer.errors;

@@ -139,6 +139,40 @@ TEST_F(Arguments, StandAboveTheFile) {
   EXPECT_EQ(options.train.steps, 6);
 }
 
+struct WithFile {
+  std::filesystem::path file = "standard.json";
+
+  template <class Visitor>
+  void visit(Visitor& visitor) {
+    visitor("file", file, "a file");
+  }
+};
+
+TEST(Files, LieBesideTheFileThatNamesThemOrInTheWorkingFolder) {
+  const auto root = std::filesystem::temp_directory_path() / "camber_config_files";
+  std::filesystem::create_directories(root / "configs/near");
+  std::ofstream(root / "configs/near/a.json") << "{}";
+  const auto file = root / "configs/own.toml";
+  const auto named = [&](const std::string& name) {
+    std::ofstream(file) << "file = \"" << name << "\"\n";
+    return load<WithFile>({.file = file.string()}).file;
+  };
+  const auto here = std::filesystem::current_path();
+  EXPECT_EQ(named("near/a.json"), root / "configs/near/a.json");
+  EXPECT_EQ(named("../configs/near/a.json"), root / "configs/near/a.json");
+  EXPECT_EQ(named("/etc/b.json"), "/etc/b.json");
+  EXPECT_EQ(named("absent.json"), root / "configs/absent.json") << "the sentence names where it is looked for";
+  EXPECT_EQ(named(""), "");
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").lexically_relative(here).string();
+  EXPECT_EQ(named(program), std::filesystem::absolute(program).lexically_normal());
+  EXPECT_EQ(load<WithFile>({.file = file.string(), .arguments = {"--file=line.json"}}).file, here / "line.json");
+  EXPECT_EQ(load<WithFile>({}).file, "standard.json");
+  // What was read is written so that it reads back the same from anywhere.
+  const WithFile read{named("near/a.json")};
+  EXPECT_EQ(parse<WithFile>(to_toml(read), "/elsewhere/config.toml").file, read.file);
+  std::filesystem::remove_all(root);
+}
+
 TEST(OptionRows, ShowPathTypeDefaultLimitsAndMeaning) {
   const auto rows = option_rows(describe(Options{}));
   const auto row = [&](const std::string& path) {

@@ -37,6 +37,8 @@ set(camber ${FOLDER}/prefix/bin/camber)
 run(${camber} simulate --out world --scenes 5 --world.frames=1 --seed 7 --threads 1)
 run(${camber} train --out run --data.root=world --data.batch_size=1 --loop.steps=1 --threads 1)
 run(${FOLDER}/project/detects_objects run/model.safetensors)
+run(${camber} train --config ${FOLDER}/prefix/share/camber/configs/demo.toml --out configured --data.root=world --data.batch_size=1
+    --loop.steps=1 --evaluation.faults=[] --threads 1)
 
 execute_process(COMMAND ${FOLDER}/project/detects_objects ${FOLDER}/world/nowhere.safetensors RESULT_VARIABLE code
                 ERROR_VARIABLE sentence)

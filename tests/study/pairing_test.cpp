@@ -8,6 +8,7 @@
 #include <camber/detection/weights.h>
 #include <camber/simulation/simulate.h>
 #include <camber/study/options.h>
+#include <camber/study/record.h>
 #include <camber/study/run.h>
 #include <camber/train/detector_run.h>
 #include <camber/weights/state_file.h>
@@ -38,6 +39,17 @@ std::map<std::string, torch::Tensor> state(const detection::Detector& detector) 
   std::map<std::string, torch::Tensor> all;
   for (auto& [name, tensor] : weights::tensors_of(*detector)) all.emplace(name, tensor);
   return all;
+}
+
+// Wherever the configurations lie, or else a published study could not be gone on with.
+TEST(Pairing, the_published_records_are_of_the_shipped_plan) {
+  const StudyOptions study = real_study();
+  const auto records = read_run_records(std::filesystem::path(std::getenv("CAMBER_SOURCE")) / "docs/study/records");
+  ASSERT_FALSE(records.empty());
+  for (const RunRecord& record : records)
+    if (is_planned(study.plan, record.arm)) {
+      EXPECT_EQ(hash_of(study, {record.arm, record.seed}, record.data_fingerprint), record.config_hash) << record.key();
+    }
 }
 
 TEST(Pairing, every_arm_of_the_study_starts_alike_and_meets_the_same_batches) {

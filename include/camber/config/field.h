@@ -27,7 +27,8 @@
 ///   };
 ///
 /// From that list come TOML reading and writing, `--a.b=value`, help text, the documentation and the checkpoint header.
-/// Fields may be bool, integers, double, std::string, enums, structs with visit, and std::vector of any of these.
+/// Fields may be bool, integers, double, std::string, std::filesystem::path (a file, named relative to the file in
+/// which it stands: file_at), enums, structs with visit, and std::vector of any of these.
 namespace camber::config {
 
 /// The names of an enum's values, in the order in which help shows them. Specialise it for every enum that is an

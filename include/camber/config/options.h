@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -113,10 +114,14 @@ Description describe_field(const Type& field, Range range) {
   } else if constexpr (std::is_same_v<Type, std::string>) {
     description.kind = Kind::kString;
     description.value.data = field;
+  } else if constexpr (std::is_same_v<Type, std::filesystem::path>) {
+    description.kind = Kind::kString;
+    description.value.data = field.string();
   } else {
-    static_assert(is_unsupported<Type>,
-                  "an option must be a bool, an integer, a double, a std::string, an enum with "
-                  "enum_names, a struct with visit, or a std::vector of these");
+    static_assert(
+        is_unsupported<Type>,
+        "an option must be a bool, an integer, a double, a std::string, a std::filesystem::path, an enum with "
+        "enum_names, a struct with visit, or a std::vector of these");
   }
   return description;
 }
@@ -162,6 +167,8 @@ void assign_field(Type& field, const Value& value, const std::string& path) {
   } else if constexpr (std::is_enum_v<Type>) {
     for (const auto& [known, name] : enum_names<Type>)
       if (name == std::get<std::string>(value.data)) field = known;
+  } else if constexpr (std::is_same_v<Type, std::filesystem::path>) {
+    field = file_at(std::get<std::string>(value.data), value.source);
   } else if constexpr (std::integral<Type> && !std::is_same_v<Type, bool>) {
     field = static_cast<Type>(std::get<std::int64_t>(value.data));
   } else {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,6 +55,10 @@ struct Entry {
 /// The entry of this key, or nullptr.
 Entry* find(Table& table, std::string_view key);
 const Entry* find(const Table& table, std::string_view key);
+
+/// The file that a value names, as an absolute path: one that was written in a file lies beside that file, or, where
+/// there is none of that name, in the working folder, as one from the command line does. Defaults stay as they are.
+std::filesystem::path file_at(const std::string& name, const Source& source);
 
 /// Reads TOML text; `name` is the file's, for messages. Throws std::invalid_argument with file, line and column.
 Value parse_toml(std::string_view text, const std::string& name);

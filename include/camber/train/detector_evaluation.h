@@ -48,7 +48,7 @@ eval::SampleBoxes predict(detection::Detector detector, const DetectionRequest& 
 /// ROC curve. NaN when either is empty or holds one.
 double area_under_curve(const std::vector<double>& low, const std::vector<double>& high);
 
-/// One condition: its name ("clean", "frozen:4") and figures.
+/// One condition: its name ("clean", or the fault's full text such as "black:4") and figures.
 struct ConditionReport {
   std::string name{};
   eval::MetricsReport metrics{};
@@ -75,7 +75,7 @@ struct FaultReport {
   std::string to_json() const;
 };
 
-/// Evaluates the clean condition and each of `faults` (request.faults is not looked at).
+/// Evaluates the clean condition and each of `faults` (request.faults is not looked at), named by data::Fault::text().
 FaultReport evaluate_detector(detection::Detector detector, const DetectionRequest& request,
                               const std::vector<std::string>& faults, const eval::EvaluationConfig& config);
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,7 @@ struct DetectorDataOptions {
 
 /// How a detector is judged.
 struct DetectorEvaluationOptions {
-  std::string config{};
+  std::filesystem::path config{};  ///< beside the file that names it: config::file_at
   std::int64_t limit = 0;
   std::vector<std::string> faults{};
   std::int64_t batch_size = 4;
@@ -77,6 +78,8 @@ struct DetectorTrainingOptions {
     visitor("log_every", log_every, "steps between records in metrics.jsonl", config::Range{.min = 1});
   }
   void validate() const;
+  /// With data set and maps as absolute paths, so that the run does not depend on the working folder.
+  DetectorTrainingOptions from_any_folder() const;
 
   /// The loader's options for training.
   data::LoaderOptions loader() const;
