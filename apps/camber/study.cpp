@@ -109,6 +109,10 @@ int run_study(StudyArguments& arguments, const CommonOptions& common) {
     return kSuccess;
   }
   if (!arguments.run.empty()) return run_one(arguments);
+  if (arguments.seeds < 0)
+    throw std::invalid_argument("[study] --seeds must be at least 0, got " + std::to_string(arguments.seeds));
+  // More than the plan has is a larger plan: `--seeds=4` is written like its field.
+  arguments.options.plan.seeds = std::max(arguments.options.plan.seeds, arguments.seeds);
   for (const std::string& arm : arguments.only)
     if (arm != study::kDoubled) arguments.options.plan.arm(arm);
   std::unique_ptr<console::Progress> progress;
@@ -159,8 +163,9 @@ void register_study(Command& program) {
   command.option("--start", arguments->start, "published study whose records and base models are taken over");
   command.option("--publish", arguments->publish, "copy plan, records and base models into this folder, as docs/study");
   command.option("--only", arguments->only, "these arms alone");
-  command.option("--seeds", arguments->seeds, "at most so many seeds of each arm; 0: as the plan says");
-  command.option("--estimate", arguments->estimate, "say how long it would take, and do nothing else");
+  command.option("--seeds", arguments->seeds,
+                 "so many seeds of the main arms, and of the others no more; 0: as the plan says");
+  command.option("--estimate", arguments->estimate, "say how long it would take, and leave nothing behind");
   command.option("--tables", arguments->tables, "make every table again from the records alone");
   command.option("--into", arguments->into, "with --tables: Markdown file with <!-- tables --> ... to put them in");
   command.option("--pictures", arguments->pictures, "with --tables: folder for the pictures, as SVG");

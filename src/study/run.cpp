@@ -262,6 +262,7 @@ StudyCosts known_costs(const StudyFolder& folder) {
   take(costs.branch_evaluation, branch_evaluation);
   const std::size_t records = base_evaluation.size() + branch_evaluation.size();
   if (records > 0) costs.source = std::to_string(records) + " records";
+  costs.probed = records == 0;
   return costs;
 }
 

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include <camber/config/options.h>
+#include <camber/eval/evaluation_config.h>
 #include <camber/ops/numerics.h>
 #include <camber/simulation/simulate.h>
 #include <camber/storage/atomic_file.h>
@@ -16,6 +17,7 @@
 #include <camber/study/study.h>
 #include <camber/train/run_folder.h>
 #include <camber/weights/state_file.h>
+#include <unistd.h>
 
 namespace camber::study {
 namespace {
@@ -34,6 +36,7 @@ class Study {
       : request_(request), plan_(request.options.plan), folder_{request.out}, lock_(folder_.lock(), 10) {}
 
   StudyResult carry_out();
+  StudyResult estimate_alone(double evaluated_share);
 
  private:
   void say(const std::string& line) const {
@@ -45,7 +48,9 @@ class Study {
   void tell_of_other_numerics() const;
   std::int64_t numerics_of(const StudyRun& run) const;
   bool is_done(const StudyRun& run) const;
+  bool has_world() const { return fs::exists(fs::path(plan_.world.root) / request_.options.training.data.version); }
   double cost(const StudyRun& run) const { return costs_.training(request_.options, run) + costs_.evaluation(run); }
+  void measure();
   void estimate();
   void run_all(const std::vector<StudyRun>& runs);
   void hear(const QueueTask& task, const std::string& line);
@@ -64,8 +69,8 @@ class Study {
 };
 
 void Study::make_world() const {
+  if (has_world()) return;
   const std::string& version = request_.options.training.data.version;
-  if (fs::exists(fs::path(plan_.world.root) / version)) return;
   say("simulating " + std::to_string(plan_.world.scenes) + " scenes into " + plan_.world.root);
   simulation::SimulationOptions options{.scenes = plan_.world.scenes, .version = version};
   options.world.frames = plan_.world.frames;
@@ -114,7 +119,7 @@ bool Study::is_done(const StudyRun& run) const {
          numerics_of(run) >= numerics_of(base);
 }
 
-void Study::estimate() {
+void Study::measure() {
   if (!fs::exists(folder_.probe()) && read_run_records(folder_.records()).empty()) {
     say("measuring a few steps");
     const StudyRun probe{"probe", 0};
@@ -127,6 +132,9 @@ void Study::estimate() {
     if (!problem.empty()) throw std::runtime_error("[study] the probe failed: " + problem);
   }
   costs_ = known_costs(folder_);
+}
+
+void Study::estimate() {
   double left = 0;
   std::vector<StudyRun> runs = base_runs(plan_, request_.choice);
   const std::vector<StudyRun> arms = arm_runs(plan_, request_.choice);
@@ -217,14 +225,13 @@ bool Study::gates_hold() const {
 }
 
 StudyResult Study::carry_out() {
-  for (const StudyArm& arm : plan_.arms) training_of(request_.options, {arm.name, 0});  // refuses scales out of reach
   make_world();
   if (!request_.start.empty()) take_over({request_.start}, plan_, folder_);
   check_records();
   tell_of_other_numerics();
   write_plan();
+  measure();
   estimate();
-  if (request_.estimate_only) return result_;
   run_all(base_runs(plan_, request_.choice));
   if (!gates_hold() && plan_.gates.stop) {
     result_.stopped_at_gates = true;
@@ -234,13 +241,90 @@ StudyResult Study::carry_out() {
   return result_;
 }
 
+// In a folder that is removed afterwards. What is known of the study's costs was copied there; otherwise a few steps
+// are measured, where there is no world yet in a small one, whose evaluations see `evaluated_share` of the frames.
+StudyResult Study::estimate_alone(double evaluated_share) {
+  const bool real = has_world();
+  make_world();
+  if (!request_.start.empty()) take_over({request_.start}, plan_, folder_);
+  if (real) check_records();
+  write_plan();
+  measure();
+  if (costs_.probed) {
+    costs_.base_evaluation /= evaluated_share;
+    costs_.branch_evaluation /= evaluated_share;
+  }
+  estimate();
+  return result_;
+}
+
+// A folder of its own that is gone with the object.
+class ScratchStudy {
+ public:
+  ScratchStudy() : path_(fs::temp_directory_path() / ("camber_estimate_" + std::to_string(getpid()))) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  ~ScratchStudy() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchStudy(const ScratchStudy&) = delete;
+  ScratchStudy& operator=(const ScratchStudy&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// Records, costs and the bases' weights: what is_done and known_costs look at.
+void copy_known(const StudyFolder& from, const StudyFolder& to) {
+  fs::create_directories(to.records());
+  if (fs::exists(from.records())) fs::copy(from.records(), to.records(), fs::copy_options::recursive);
+  if (fs::exists(from.probe())) fs::copy_file(from.probe(), to.probe());
+  for (const RunRecord& record : read_run_records(from.records())) {
+    const StudyRun run{record.arm, record.seed};
+    if (!fs::exists(from.weights(run))) continue;
+    fs::create_directories(to.run(run));
+    fs::copy_file(from.weights(run), to.weights(run));
+  }
+}
+
+StudyResult estimate_study(const StudyRequest& request) {
+  constexpr std::int64_t kFewScenes = 8;
+  const ScratchStudy scratch;
+  StudyRequest trial = request;
+  trial.out = scratch.path() / "study";
+  copy_known({request.out}, {trial.out});
+  StudyWorld& world = trial.options.plan.world;
+  double share = 1;
+  if (!fs::exists(fs::path(world.root) / request.options.training.data.version)) {
+    const auto frames_of = [&](std::int64_t scenes) {
+      for (const auto& split : simulation::SimulationOptions{.scenes = scenes}.splits())
+        if (split.name == request.options.plan.split) return split.scenes * world.frames;
+      return std::int64_t{0};
+    };
+    const std::int64_t few = std::min(world.scenes, kFewScenes), wanted = request.options.plan.frames;
+    const auto judged = [wanted](std::int64_t there) { return wanted == 0 ? there : std::min(wanted, there); };
+    const std::int64_t all = judged(frames_of(world.scenes));
+    if (all > 0) share = static_cast<double>(judged(frames_of(few))) / static_cast<double>(all);
+    world.root = (scratch.path() / "world").string();
+    world.scenes = few;
+  }
+  return Study(trial).estimate_alone(share);
+}
+
 }  // namespace
 
 StudyResult carry_out(const StudyRequest& request) {
   request.options.validate();
   if (request.options.plan.arms.empty())
     throw std::invalid_argument("[study] arms must not be empty: give a configuration with --config");
-  return Study(request).carry_out();
+  for (const StudyArm& arm : request.options.plan.arms)
+    training_of(request.options, {arm.name, 0});  // refuses scales out of reach
+  const fs::path& judged_by = request.options.training.evaluation.config;
+  if (!judged_by.empty()) eval::EvaluationConfig::read(judged_by);  // before a world is made, not after its first model
+  return request.estimate_only ? estimate_study(request) : Study(request).carry_out();
 }
 
 }  // namespace camber::study

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -226,6 +227,41 @@ TEST_F(StudyProgram, TheDocumentedTablesAreThoseOfTheRecords) {
   made_again(docs / "study.md", docs / "study/records", " --pictures documented");
   for (const auto& picture : fs::directory_iterator(folder_ / "documented"))
     EXPECT_EQ(storage::read_file(picture.path()), storage::read_file(docs / "study" / picture.path().filename()));
+}
+
+TEST_F(StudyProgram, RunsAsManySeedsAsAreAskedFor) {
+  const std::string plan = kTiny.substr(0, kTiny.find(" --seeds 1")) + " --only plain ";
+  const auto runs_of = [&](const std::string& seeds) {
+    const Answer answer = call("study --estimate --out asked --format json " + plan + seeds);
+    EXPECT_EQ(answer.code, 0) << answer.errors;
+    return answer.code == 0 ? OrderedJson::parse(answer.output)["runs"].get<int>() : -1;
+  };
+  EXPECT_EQ(runs_of("--seeds=1"), 2) << "a base and a branch";
+  EXPECT_EQ(runs_of("--seeds=4"), 8) << "more than the plan's own";
+  EXPECT_EQ(runs_of("--seeds 4"), 8);
+  EXPECT_EQ(call("study --estimate --out asked --seeds -1 " + plan).errors,
+            "camber: [study] --seeds must be at least 0, got -1\n");
+}
+
+TEST_F(StudyProgram, AnEstimateLeavesNothingBehind) {
+  const auto names = [&] {
+    std::set<std::string> all;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_)) all.insert(entry.path().string());
+    return all;
+  };
+  std::string absent = kTiny;
+  absent.replace(absent.find("--world.root=world"), 18, "--world.root=no_world");
+  call("study --estimate --out none " + absent);  // its streams' files are there now
+  const auto before = names();
+  const Answer estimate = call("study --estimate --out none " + absent);
+  ASSERT_EQ(estimate.code, 0) << estimate.errors;
+  EXPECT_NE(estimate.errors.find("5 runs, 0 of them done"), std::string::npos) << estimate.errors;
+  EXPECT_FALSE(fs::exists(folder_ / "no_world"));
+  EXPECT_FALSE(fs::exists(folder_ / "none"));
+  const Answer known = call("study --estimate --out whole " + kTiny);
+  ASSERT_EQ(known.code, 0) << known.errors;
+  EXPECT_NE(known.errors.find("5 runs, 5 of them done"), std::string::npos) << known.errors;
+  EXPECT_EQ(names(), before);
 }
 
 TEST_F(StudyProgram, RefusesWithOneSentence) {

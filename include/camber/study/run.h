@@ -29,6 +29,7 @@ struct StudyCosts {
   double base_step = 0, branch_step = 0;              ///< seconds
   double base_evaluation = 0, branch_evaluation = 0;  ///< seconds
   std::string source{};                               ///< "a probe of 12 steps", "7 records"
+  bool probed = false;                                ///< no record was there
 
   double training(const StudyOptions& options, const StudyRun& run) const;
   double evaluation(const StudyRun& run) const;

@@ -13,7 +13,7 @@ struct StudyRequest {
   std::filesystem::path out{};
   std::filesystem::path start{};  ///< a published study whose records and bases are taken over; empty: none
   RunChoice choice{};
-  bool estimate_only = false;
+  bool estimate_only = false;  ///< says how long it would take; folder and world stay as they are
   int simulation_threads = 1;
   std::function<void(const std::string& line)> say{};
   /// Seconds of work that are done and that there are in all.
