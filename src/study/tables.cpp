@@ -205,12 +205,21 @@ StudyTable cues_table(const StudyResults& results) {
 
 StudyTable scales_table(const StudyResults& results) {
   const StudyPlan& plan = results.plan;
-  StudyTable table{
-      .title = "Scales, lean and trust",
-      .note =
-          "Where the scales ended, the mean lean and the share of attention that it moved at the end "
-          "of training, and the mean trust in LiDAR and cameras by condition.",
-      .columns = {"arm", "lr x", "scale", "segment scale", "lean LiDAR", "lean cameras", "attention moved"}};
+  StudyTable table{.title = "Scales, lean and trust",
+                   .note =
+                       "Where the scales ended, the mean lean and the share of attention that it moved at the end "
+                       "of training, and the mean trust in LiDAR and cameras by condition.",
+                   .columns = {"arm", "lr x", "scale", "segment scale"}};
+  std::vector<std::pair<std::string, std::string>> leans = {{"lean LiDAR", "lean/lidar/mean"},
+                                                            {"lean cameras", "lean/camera/mean"}};
+  // Records of versions that did not watch whole sensors have no such curve.
+  if (std::any_of(results.records.begin(), results.records.end(),
+                  [](const RunRecord& record) { return record.curves.contains("lean/segments/lidar/mean"); })) {
+    leans.emplace_back("segment lean LiDAR", "lean/segments/lidar/mean");
+    leans.emplace_back("segment lean cameras", "lean/segments/camera/mean");
+  }
+  for (const auto& [title, curve] : leans) table.columns.push_back(title);
+  table.columns.push_back("attention moved");
   std::vector<std::string> shown = {"clean"};
   for (const std::string& condition : plan.primary.conditions) shown.push_back(condition);
   for (const std::string& condition : shown) table.columns.push_back("trust " + condition);
@@ -236,11 +245,9 @@ StudyTable scales_table(const StudyResults& results) {
     };
     std::vector<std::string> row = {arm.shown(),
                                     runs[0]->scale_lr_mult > 0 ? fmt::format("{:g}", runs[0]->scale_lr_mult) : "-",
-                                    scale(".scale"),
-                                    scale(".segment_scale"),
-                                    cell(last("lean/lidar/mean"), 2),
-                                    cell(last("lean/camera/mean"), 2),
-                                    cell(last("attention/layer0/change"), 3)};
+                                    scale(".scale"), scale(".segment_scale")};
+    for (const auto& [title, curve] : leans) row.push_back(cell(last(curve), 2));
+    row.push_back(cell(last("attention/layer0/change"), 3));
     for (const std::string& condition : shown) {
       const auto trust = [&](double Measurement::*field) {
         return over_seeds(runs,

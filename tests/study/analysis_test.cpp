@@ -192,6 +192,23 @@ TEST(Tables, stand_between_their_marks) {
   EXPECT_THROW(with_tables("a", "new"), std::invalid_argument);
 }
 
+TEST(Tables, tell_of_the_lean_on_whole_sensors_where_the_records_do) {
+  StudyResults results{.plan = example_plan(), .records = {record("trust", 0, 0.5, 0.4, 0.4)}};
+  RunRecord& one = results.records[0];
+  one.scales = {{"head.attention_bias.scale", 2.5}};
+  one.curves["lean/lidar/mean"] = {{1, 20}, {2.5, 1}};
+  const auto columns = scales_table(results).columns;
+  EXPECT_EQ(std::count(columns.begin(), columns.end(), "segment lean LiDAR"), 0);
+  one.curves["lean/segments/lidar/mean"] = {{1, 20}, {0, 0.75}};
+  const StudyTable table = scales_table(results);
+  ASSERT_EQ(table.columns.size(), columns.size() + 2);
+  EXPECT_EQ(table.columns[6], "segment lean LiDAR");
+  ASSERT_EQ(table.rows.size(), 1U);
+  ASSERT_EQ(table.rows[0].size(), table.columns.size());
+  EXPECT_EQ(table.rows[0][6], "0.75");
+  EXPECT_EQ(table.rows[0][7], "-");
+}
+
 TEST(Reach, has_a_row_a_layer) {
   StudyResults results{.plan = example_plan(), .records = example_records()};
   EXPECT_TRUE(reach_table(results).rows.empty()) << "no curves";
