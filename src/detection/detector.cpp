@@ -195,9 +195,10 @@ std::vector<std::vector<Detection>> DetectorImpl::decode(const DetectorOutput& o
            .trust = row_of(trust, b, query),
            .attention_mass = row_of(mass, b, query)});
     }
-    if (broken > 0 || std::ssize(order) < total)
+    if (broken > 0 || std::ssize(order) < total) {
       TORCH_WARN("[decode] frame ", b, ": ", total - std::ssize(order), " of ", total, " scores are NaN and ", broken,
                  " boxes are not finite; they are left out");
+    }
   }
   return result;
 }

@@ -219,7 +219,7 @@ StudyTable scales_table(const StudyResults& results) {
     leans.emplace_back("segment lean cameras", "lean/segments/camera/mean");
   }
   for (const auto& [title, curve] : leans) table.columns.push_back(title);
-  table.columns.push_back("attention moved");
+  table.columns.emplace_back("attention moved");
   std::vector<std::string> shown = {"clean"};
   for (const std::string& condition : plan.primary.conditions) shown.push_back(condition);
   for (const std::string& condition : shown) table.columns.push_back("trust " + condition);

@@ -108,8 +108,9 @@ TEST(Matching, RefusesSizesOfZeroOnlyWhereTheyAreNeeded) {
 }
 
 TEST(Matching, RefusesScoresThatAreNoNumbers) {
-  std::vector<Simple> found;
-  for (int i = 0; i < 60; ++i) found.push_back({0, 1.0 * i, 0, i % 3 == 1 ? std::nan("") : 0.01 * i});
+  std::vector<Simple> found(60);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    found[i].score = i % 3 == 1 ? std::nan("") : 0.01 * static_cast<double>(i);
   EXPECT_EQ(message_of([&] {
               match_class({boxes_of({kTruth1}), boxes_of(found), {}}, DetectionClass::kCar, 2);
             }),
