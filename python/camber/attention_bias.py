@@ -119,7 +119,8 @@ class AttentionBias(torch.nn.Module):
         self.register_buffer("clip_in_force", torch.empty((), dtype=torch.float64))
         self.reset_parameters()
         self.scale = BoundedScale(**self._with_shape("scale", scale or {}))
-        largest = clip if clip is not None else self.scale.bounds_at(epoch=0, step=0)[1]
+        first = clip if clip is not None else self.scale.bounds_at(epoch=0, step=0)[1]
+        largest = max(first, *(value for _, value in self.clip_schedule), 0.0)
         if value_dtype == torch.float16 and largest > 10:
             raise ValueError(
                 "[AttentionBias] clip must be at most 10 in half precision, where exp overflows beyond 11.09, got "
@@ -256,7 +257,8 @@ class AttentionBias(torch.nn.Module):
         # A state that was saved before the clip was kept means the constructor's.
         state_dict.setdefault(prefix + "clip_in_force", torch.tensor(said[0], dtype=torch.float64))
         super()._load_from_state_dict(state_dict, prefix, *arguments)
-        loaded = self.clip_in_force.item()
+        written = state_dict[prefix + "clip_in_force"]
+        loaded = said[0] if written.is_meta else float(written)
         if loaded not in said:
             own, constructed = (clip if clip >= 0 else "the scale's max" for clip in (loaded, said[0]))
             warnings.warn(f"[AttentionBias] clip is {own} as loaded, the constructor said {constructed}", stacklevel=2)

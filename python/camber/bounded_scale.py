@@ -183,7 +183,10 @@ class BoundedScale(torch.nn.Module):
     ) -> None:
         # A state that was saved before there was a mapping is read as the constructor says.
         written = state_dict.setdefault(prefix + "mapping", torch.tensor(self._constructed))
-        constraint, log = written.tolist() if written.shape == (2,) else (-1, -1)
+        if written.is_meta:  # shapes alone: there is nothing to read
+            constraint, log = self._constructed
+        else:
+            constraint, log = written.tolist() if written.shape == (2,) else (-1, -1)
         if constraint not in range(len(_CONSTRAINTS)) or log not in (0, 1):
             error_msgs.append(
                 f"[BoundedScale] mapping must be [constraint 0 to {len(_CONSTRAINTS) - 1}, log space 0 or 1], got "
@@ -194,14 +197,16 @@ class BoundedScale(torch.nn.Module):
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
         self.constraint, self.space = _CONSTRAINTS[constraint], "log" if log else "linear"
-        self._warn_of_other_options(constraint, log)
+        bounds = state_dict.get(prefix + "bounds")
+        known = bounds is not None and not bounds.is_meta and bounds.shape == (2,)
+        self._warn_of_other_options(constraint, log, bounds.tolist() if known else list(self.initial_bounds))
 
-    def _warn_of_other_options(self, constraint: int, log: int) -> None:
+    def _warn_of_other_options(self, constraint: int, log: int, bounds: list[float]) -> None:
         said = [self.initial_bounds, *((float(stage.min), float(stage.max)) for stage in self.bounds_schedule)]
         changes = [
             ("constraint is", self.constraint, _CONSTRAINTS[self._constructed[0]], constraint != self._constructed[0]),
             ("space is", self.space, "log" if self._constructed[1] else "linear", log != self._constructed[1]),
-            ("bounds are", self.bounds.tolist(), list(said[0]), (self.min, self.max) not in said),
+            ("bounds are", bounds, list(said[0]), tuple(bounds) not in said),
         ]
         for what, loaded, constructed, differs in changes:
             if differs:

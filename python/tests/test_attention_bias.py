@@ -310,6 +310,10 @@ def test_values_may_be_handed_over_in_bfloat16():
             "[AttentionBias] clip must be at most 10 in half precision, where exp overflows beyond 11.09, got 12.0",
         ),
         (
+            {"value_dtype": torch.float16, "clip_schedule": [(2, 12.0)]},
+            "[AttentionBias] clip must be at most 10 in half precision, where exp overflows beyond 11.09, got 12.0",
+        ),
+        (
             {"grid": None, "camera": None},
             "[AttentionBias] grid and camera must not both be None: there would be no keys",
         ),

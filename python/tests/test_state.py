@@ -95,6 +95,15 @@ def test_a_damaged_mapping_is_refused():
         camber.BoundedScale().load_state_dict(state)
 
 
+def test_shapes_alone_load_too():
+    with torch.device("meta"):
+        shapes = bias_with(clip=3.0)
+    shapes.load_state_dict(bias_with(clip=3.0).state_dict(), assign=True)
+    assert (shapes.clip, shapes.scale().item()) == (3.0, 2.5)
+    with torch.device("meta"):
+        bias_with(clip=3.0).load_state_dict(bias_with(clip=4.0).state_dict(), assign=True)  # nothing to compare
+
+
 def test_a_cast_leaves_bounds_and_clip_alone():
     bias = bias_with(clip=3.3, scale={"min": 0.1, "max": 3.3})
     bias.half().float()

@@ -107,10 +107,12 @@ void AttentionBiasOptions::validate() const {
     throw std::invalid_argument(
         "[AttentionBias] sizing = object needs centre = refined: a window can follow an object only once it is "
         "predicted");
-  if (precision == BiasPrecision::kHalf && (clip > 10 || (clip == 0 && scale.max > 10)))
+  double largest = clip == 0 ? scale.max : clip;
+  for (const ClipStep& entry : clip_schedule) largest = std::max(largest, entry.clip);
+  if (precision == BiasPrecision::kHalf && largest > 10)
     throw std::invalid_argument(
         "[AttentionBias] clip must be at most 10 in half precision, where exp overflows beyond 11.09, got " +
-        std::to_string(clip == 0 ? scale.max : clip));
+        std::to_string(largest));
   check_clip(clip);
   for (const ClipStep& entry : clip_schedule) check_clip(entry.clip);
   for (std::size_t i = 1; i < clip_schedule.size(); ++i)

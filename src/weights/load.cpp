@@ -36,28 +36,40 @@ bool has_average(const StateFile& file) {
                      [](const TensorView& view) { return view.name.starts_with(kAveragePrefix); });
 }
 
-void check_exclude(const std::vector<std::string>& exclude, const std::set<std::string>& names,
+void check_exclude(const std::vector<std::string>& exclude, const std::vector<NamedTensor>& tensors,
                    const LoadReport& report) {
   for (const std::string& part : exclude) {
     const auto holds = [&part](const std::string& name) { return name.find(part) != std::string::npos; };
-    if (std::none_of(names.begin(), names.end(), holds) &&
+    if (std::none_of(tensors.begin(), tensors.end(), [&](const NamedTensor& entry) { return holds(entry.name); }) &&
         std::none_of(report.unknown.begin(), report.unknown.end(), holds))
       throw std::invalid_argument("[weights] exclude must hold parts of tensors' names, got '" + part +
                                   "', which no name of the model or the file contains");
   }
 }
 
-}  // namespace
+// What is to be copied, and the report on it.
+struct Plan {
+  std::string prefix{};
+  LoadReport report{};
+  std::vector<Copy> copies{};
 
-LoadReport load(const StateFile& file, torch::nn::Module& model, const LoadOptions& options) {
-  const std::string prefix = options.use_average && has_average(file) ? kAveragePrefix : kModelPrefix;
+  bool copies_to(const std::string& name) const {
+    return std::any_of(copies.begin(), copies.end(), [&name](const Copy& copy) { return copy.name == name; });
+  }
+  void drop(const std::string& name) {
+    std::erase_if(copies, [&name](const Copy& copy) { return copy.name == name; });
+    std::erase(report.loaded, name);
+  }
+};
+
+Plan make_plan(const StateFile& file, const torch::nn::Module& model, const LoadOptions& options) {
+  Plan plan{.prefix = options.use_average && has_average(file) ? kAveragePrefix : kModelPrefix};
+  LoadReport& report = plan.report;
   const SettingNames settings = settings_of(model);
-  LoadReport report;
+  const std::vector<NamedTensor> tensors = tensors_of(model, "");
   std::set<std::string> names;
-  std::vector<Copy> copies;
-  for (const NamedTensor& entry : tensors_of(model, "")) {
-    const std::string& name = entry.name;
-    const TensorView* view = file.find(prefix + name);
+  for (const auto& [name, tensor] : tensors) {
+    const TensorView* view = file.find(plan.prefix + name);
     names.insert(name);
     const bool own_setting = options.settings == Settings::kOfModel && settings.contains(name);
     if (contains_one(name, options.exclude)) {
@@ -66,38 +78,54 @@ LoadReport load(const StateFile& file, torch::nn::Module& model, const LoadOptio
       continue;
     } else if (view == nullptr) {
       report.missing.push_back(name);
-    } else if (!can_take(entry.tensor, *view)) {
-      report.mismatched.push_back({name, shape_text(*view), shape_text(entry.tensor)});
+    } else if (!can_take(tensor, *view)) {
+      report.mismatched.push_back({name, shape_text(*view), shape_text(tensor)});
     } else {
       report.loaded.push_back(name);
-      copies.push_back({name, entry.tensor, view});
+      plan.copies.push_back({name, tensor, view});
     }
   }
   for (const TensorView& view : file.tensors())
-    if (view.name.starts_with(prefix) && !names.contains(view.name.substr(prefix.size())))
-      report.unknown.push_back(view.name.substr(prefix.size()));
-  check_exclude(options.exclude, names, report);
-  if (copies.empty())
+    if (view.name.starts_with(plan.prefix) && !names.contains(view.name.substr(plan.prefix.size())))
+      report.unknown.push_back(view.name.substr(plan.prefix.size()));
+  check_exclude(options.exclude, tensors, report);
+  // Bounds and mapping without the raw value that they belong to would give the model's own another meaning.
+  for (const auto& [prefix, scale] : find_modules<nn::BoundedScaleImpl>(model))
+    if (!plan.copies_to(prefix + "raw"))
+      for (const char* setting : {"bounds", "mapping"}) plan.drop(prefix + setting);
+  if (plan.copies.empty())
     throw std::runtime_error("[weights] " + file.path().string() + ": no tensor of its " +
                              std::to_string(file.tensors().size()) + " fits this model; it begins with '" +
                              (file.tensors().empty() ? "" : file.tensors().front().name) + "', the model with '" +
                              (names.empty() ? "" : *names.begin()) + "'");
+  return plan;
+}
+
+LoadReport carry_out(Plan plan, const StateFile& file, torch::nn::Module& model, const LoadOptions& options) {
   const torch::NoGradGuard no_grad;
   if (options.settings == Settings::kOfModel) {
-    ScaleTransfer transfer(file, prefix, model, options);
-    std::erase_if(copies, [&transfer](const Copy& copy) { return transfer.takes(copy.name); });
-    report.notes = transfer.carry_out();
+    ScaleTransfer transfer(file, plan.prefix, model, options);
+    std::erase_if(plan.copies, [&transfer](const Copy& copy) { return transfer.takes(copy.name); });
+    plan.report.notes = transfer.carry_out();
   }
-  for (Copy& copy : copies) copy.to.copy_(tensor_of(*copy.from));
-  model.train(model.is_training());
-  return report;
+  for (Copy& copy : plan.copies) copy.to.copy_(tensor_of(*copy.from));
+  model.train(model.is_training());  // forgets what was computed with the old weights
+  return std::move(plan.report);
+}
+
+}  // namespace
+
+LoadReport load(const StateFile& file, torch::nn::Module& model, const LoadOptions& options) {
+  return carry_out(make_plan(file, model, options), file, model, options);
 }
 
 void load_whole(const StateFile& file, torch::nn::Module& model) {
-  const LoadReport report = load(file, model);
-  if (!report.complete())
+  const LoadOptions options;
+  Plan plan = make_plan(file, model, options);
+  if (!plan.report.complete())
     throw std::runtime_error("[weights] " + file.path().string() + " must hold the whole state of its model, got " +
-                             report.text());
+                             plan.report.text());
+  carry_out(std::move(plan), file, model, options);
 }
 
 std::string LoadReport::text() const {

@@ -223,9 +223,15 @@ TEST(AttentionBias, HalfPrecisionIsComputedInFloatAndBounded) {
     EXPECT_EQ(lean.windows->value.scalar_type(), type);
     EXPECT_NEAR(lean.windows->value.to(torch::kFloat).max().item<float>(), 0.75, 3e-3);
   }
+  const std::string sentence =
+      "[AttentionBias] clip must be at most 10 in half precision, where exp overflows beyond 11.09, got 12.000000";
   EXPECT_EQ(error_of([] { AttentionBias(AttentionBiasOptions{.clip = 12, .precision = BiasPrecision::kHalf}); }),
-            "[AttentionBias] clip must be at most 10 in half precision, where exp overflows beyond 11.09, got "
-            "12.000000");
+            sentence);
+  EXPECT_EQ(error_of([] {
+              AttentionBias(AttentionBiasOptions{.clip_schedule = {{.from_epoch = 3, .clip = 12}},
+                                                 .precision = BiasPrecision::kHalf});
+            }),
+            sentence);
 }
 
 TEST(AttentionBias, TrustInHalfPrecisionIsComputedInFloat) {

@@ -169,6 +169,19 @@ TEST_F(Load, ANewRunReadsAnOlderFileByItsConfiguration) {
                                       "scale 'bias.scale': starts at 4 as in the file, not at its init of 2.5"}));
 }
 
+// A scale for each head takes no raw value from a shared one, and then neither its bounds nor its mapping.
+TEST_F(Load, AScaleThatDoesNotFitStaysWhole) {
+  const Model source(AttentionBiasOptions{.scale = {.init = 7, .max = 9, .constraint = Constraint::kSigmoid}});
+  const StateFile file = saved(source);
+  Model model(AttentionBiasOptions{.sharing = nn::ScaleSharing::kPerHead});
+  EXPECT_NE(error_of([&] { load_whole(file, *model); }).find("1 of another shape"), std::string::npos);
+  EXPECT_FALSE(torch::equal(model->first->weight, source->first->weight)) << "nothing was changed";
+  load(file, *model);
+  EXPECT_EQ(model->bias->scale->max(), 5);
+  EXPECT_EQ(model->bias->scale->constraint(), Constraint::kProjected);
+  EXPECT_EQ(model->bias->scale->value().max().item<float>(), 2.5F);
+}
+
 TEST_F(Load, AScaleThatIsLeftOutStays) {
   const Model source(AttentionBiasOptions{.scale = {.init = 4}});
   Model model;

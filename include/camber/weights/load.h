@@ -56,7 +56,7 @@ struct LoadOptions {
 /// name contains; nothing is loaded then. What the model computed with its old weights is forgotten.
 LoadReport load(const StateFile& file, torch::nn::Module& model, const LoadOptions& options = {});
 
-/// Loads the whole state, settings included, or throws std::runtime_error with what did not match.
+/// Loads the whole state, settings included, or throws std::runtime_error with what did not match and changes nothing.
 void load_whole(const StateFile& file, torch::nn::Module& model);
 
 }  // namespace camber::weights
