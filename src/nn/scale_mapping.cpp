@@ -76,7 +76,7 @@ torch::Tensor ScaleMapping::slope(const torch::Tensor& raw) const {
 }
 
 torch::Tensor ScaleMapping::raw_of(const torch::Tensor& value) const {
-  const torch::Tensor inner = log ? torch::log(value) : value;
+  torch::Tensor inner = log ? torch::log(value) : value;
   if (constraint == Constraint::kNone) {
     return inner;
   }

@@ -62,8 +62,13 @@ void verify_checksums(const std::filesystem::path& path, const storage::Safetens
     const std::string stated = sums.value(tensor.name, "none");
     const std::string seen = checksum_text(checksum(tensor.bytes));
     if (stated != seen)
-      fail("tensor '" + tensor.name + "' must have the checksum " + stated + ", got " + seen +
-           ": its bytes are damaged");
+      fail(std::string("tensor '")
+               .append(tensor.name)
+               .append("' must have the checksum ")
+               .append(stated)
+               .append(", got ")
+               .append(seen)
+               .append(": its bytes are damaged"));
   }
 }
 
