@@ -66,6 +66,23 @@ TEST_F(TrainProgram, ResumesToTheSameBytesAfterAStop) {
   EXPECT_EQ(figures("again"), figures("run"));
 }
 
+// A checkpoint from before files stated their numerics goes on, and the promise of the same bits is taken back.
+TEST_F(TrainProgram, ResumesFromOlderNumericsAndSaysSo) {
+  fs::copy(folder_ / "run", folder_ / "older", fs::copy_options::recursive);
+  {
+    const storage::SafetensorsFile file(folder_ / "run/checkpoints/previous.safetensors");
+    storage::Metadata metadata = file.metadata();
+    EXPECT_EQ(metadata.erase("numerics"), 1U);
+    metadata.erase("checksums");
+    storage::write_safetensors(folder_ / "older/checkpoints/last.safetensors", file.tensors(), metadata);
+  }
+  const Answer resumed = call("train --resume older --threads 1");
+  ASSERT_EQ(resumed.code, 0) << resumed.errors;
+  EXPECT_NE(resumed.errors.find("this checkpoint was made with numerics 1, this program computes with 2"),
+            std::string::npos)
+      << resumed.errors;
+}
+
 TEST_F(TrainProgram, ResumesABranchFromItsFirstMomentOn) {
   const Answer branch = call("train --from run/model.safetensors --out early --loop.steps=2 --threads 1");
   ASSERT_EQ(branch.code, 0) << branch.errors;
