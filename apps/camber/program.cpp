@@ -139,6 +139,7 @@ int Program::run(int argument_count, const char* const* arguments) {
     print_answer(parser.selected(root_).help());
     return kSuccess;
   } catch (const CLI::CallForVersion&) {
+    parser.refuse_unknown_words(root_);
     print_answer("camber " + version_ + "\n");
     return kSuccess;
   } catch (const CLI::ArgumentMismatch& error) {

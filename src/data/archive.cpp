@@ -103,7 +103,8 @@ void Archive::list_zip() {
 }
 
 void Archive::list_tar() {
-  for (TarFile& file : data::list_tar(file_->bytes(), [this](const std::string& what) { refuse(what); }))
+  const auto wanted = [](const std::string& name) { return !is_hidden(name); };
+  for (TarFile& file : data::list_tar(file_->bytes(), wanted, [this](const std::string& what) { refuse(what); }))
     entries_.push_back({.name = std::move(file.name), .offset = file.offset, .size = file.size});
 }
 

@@ -112,6 +112,13 @@ Delivery load_delivery(const Dataset& dataset, Index sample, const FrameOptions&
   return delivery;
 }
 
+void check_repeats(const Dataset& dataset, std::span<const Index> samples, std::span<const Fault> faults,
+                   std::span<const Index> pool, const random::Stream& stream) {
+  for (std::size_t i = 0; i < faults.size(); ++i)
+    if (faults[i].repeats())
+      for (const Index sample : samples) frame_to_repeat(FaultOccasion(dataset, pool, faults[i], i, sample, stream));
+}
+
 std::vector<TrustLabel> trust_labels(const Delivery& delivery) {
   const Frame& frame = delivery.frame;
   std::vector<TrustLabel> labels;

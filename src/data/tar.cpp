@@ -10,6 +10,7 @@
 namespace camber::data {
 namespace {
 
+using Wanted = std::function<bool(const std::string&)>;
 using Refuse = std::function<void(const std::string&)>;
 using PaxRecords = std::map<std::string, std::string, std::less<>>;
 
@@ -67,8 +68,8 @@ std::string normal(const std::string& name) {
 // Walks the headers; what stands before an entry (records, long names) is kept until it comes.
 class TarReader {
  public:
-  TarReader(std::span<const std::byte> bytes, const Refuse& refuse)
-      : text_(reinterpret_cast<const char*>(bytes.data())), size_(bytes.size()), refuse_(refuse) {}
+  TarReader(std::span<const std::byte> bytes, const Wanted& wanted, const Refuse& refuse)
+      : text_(reinterpret_cast<const char*>(bytes.data())), size_(bytes.size()), wanted_(wanted), refuse_(refuse) {}
 
   std::vector<TarFile> read() {
     std::size_t place = 0;
@@ -98,6 +99,7 @@ class TarReader {
 
   const char* text_;
   const std::size_t size_;
+  const Wanted& wanted_;
   const Refuse& refuse_;
   PaxRecords global_, local_;
   std::string long_name_, long_link_;
@@ -176,6 +178,7 @@ std::size_t TarReader::read_entry(std::size_t place) {
 
 void TarReader::add_entry(const char* header, std::uint64_t data, std::uint64_t length) {
   const std::string name = name_of(header);
+  if (!wanted_(name)) return;
   const char type = header[156];
   bool sparse = type == 'S';
   for (const PaxRecords* records : {&local_, &global_}) {
@@ -238,8 +241,8 @@ bool looks_like_tar(std::span<const std::byte> bytes) {
   return bytes.size() >= kTarBlock && std::memcmp(bytes.data() + 257, "ustar", 5) == 0;
 }
 
-std::vector<TarFile> list_tar(std::span<const std::byte> bytes, const Refuse& refuse) {
-  return TarReader(bytes, refuse).read();
+std::vector<TarFile> list_tar(std::span<const std::byte> bytes, const Wanted& wanted, const Refuse& refuse) {
+  return TarReader(bytes, wanted, refuse).read();
 }
 
 }  // namespace camber::data

@@ -104,7 +104,8 @@ class Run {
 
   void open_folder() {
     if (run_.out.empty()) return;
-    lock_ = std::make_unique<storage::FolderLock>(train::RunFolder::lock_of(run_.out));
+    const auto path = run_.resume ? train::RunFolder::open(run_.out).path() : run_.out;
+    lock_ = std::make_unique<storage::FolderLock>(train::RunFolder::lock_of(path));
     if (run_.resume) {
       folder_ = std::make_unique<train::RunFolder>(train::RunFolder::open(run_.out));
     } else {

@@ -96,8 +96,34 @@ double FaultReport::mean_resilience() const {
                                : sum / static_cast<double>(conditions.size() - 1);
 }
 
+std::vector<std::string> fault_names(const std::vector<std::string>& faults) {
+  std::vector<std::string> names;
+  for (const std::string& fault : faults) {
+    std::string name = data::parse_fault(fault).text();
+    if (std::find(names.begin(), names.end(), name) != names.end()) {
+      throw std::invalid_argument("[evaluate] faults must be different conditions, got " + name + " twice");
+    }
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+void check_conditions(const DetectionRequest& request, const std::vector<std::string>& faults) {
+  const std::vector<data::Index> pool = data::samples_of_scenes(request.dataset, request.split);
+  for (const std::string& fault : faults) {
+    const data::Fault parsed = data::parse_fault(fault);
+    data::check_repeats(request.dataset, request.split.samples, {&parsed, 1}, pool,
+                        random::Stream(request.seed, "faults"));
+  }
+}
+
 FaultReport evaluate_detector(detection::Detector detector, const DetectionRequest& request,
                               const std::vector<std::string>& faults, const eval::EvaluationConfig& config) {
+  const std::vector<std::string> names = fault_names(faults);
+  if (detector->options().encoder.kind == detection::EncoderKind::kFeatures) {
+    check_features_faults(names);
+  }
+  check_conditions(request, names);
   FaultReport report;
   DetectionRequest condition = request;
   const auto add = [&](const std::string& name) {
@@ -108,9 +134,9 @@ FaultReport evaluate_detector(detection::Detector detector, const DetectionReque
   };
   condition.faults.clear();
   add("clean");
-  for (const std::string& fault : faults) {
-    condition.faults = {fault};
-    add(data::parse_fault(fault).text());  // whoever wrote it, and however
+  for (const std::string& name : names) {
+    condition.faults = {name};
+    add(name);
   }
   return report;
 }

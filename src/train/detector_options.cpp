@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include <camber/config/options.h>
+#include <camber/train/detector_evaluation.h>
 #include <camber/train/detector_options.h>
 
 namespace camber::train {
@@ -21,9 +22,7 @@ void check_features_faults(const std::vector<std::string>& faults) {
 void DetectorTrainingOptions::validate() const {
   detector.validate();
   loop.validate();
-  for (const std::string& fault : evaluation.faults) {
-    data::parse_fault(fault);
-  }
+  fault_names(evaluation.faults);  // refuses unknown ones
   if (detector.encoder.kind != detection::EncoderKind::kFeatures) {
     return;
   }

@@ -39,7 +39,7 @@ class Run {
         config_(config::to_toml(options_)),
         loop_(*detector_, options_.loop_with_rules(),
               {{kConfigKey, config_}, {detection::kOptionsKey, config::to_toml(options_.detector)}}),
-        lock_(RunFolder::lock_of(request.out)),
+        lock_(RunFolder::lock_of(request.resume ? RunFolder::open(request.out).path() : request.out)),
         folder_(request.resume ? RunFolder::open(request.out) : new_folder()),
         checkpoints_(folder_.checkpoints()),
         monitor_(options_.health) {}
@@ -57,6 +57,9 @@ class Run {
     if (options_.evaluation.limit > 0) {
       split.samples = spread(split.samples, options_.evaluation.limit);
       split.official = false;
+    }
+    if (request_.evaluate) {
+      check_conditions({.dataset = dataset_, .split = split, .seed = options_.seed}, options_.evaluation.faults);
     }
     return split;
   }

@@ -68,6 +68,25 @@ TEST_F(FewshotProgram, SaysThatACheckpointIsDamaged) {
             "camber: [fewshot] a resumed run keeps its configuration: training.episodes must stay 4, got 8\n");
 }
 
+TEST_F(FewshotProgram, IsAloneInItsFolderAndSaysHowToGoOn) {
+  const std::string run = (folder_ / "run").string();
+  Process training(
+      "fewshot --config configs/fewshot_glyphs.toml --training.episodes=100000 --training.checkpoint_every=1 "
+      "--threads 1 --out '" +
+          run + "'",
+      source_, folder_, "training");
+  ASSERT_TRUE(appears(folder_ / "run/checkpoints/last.safetensors"));
+  const Answer second = call("--resume '" + run + "' --threads 1");
+  EXPECT_EQ(second.code, 1);
+  EXPECT_NE(second.errors.find("must be free, but process " + std::to_string(training.id()) + " works there"),
+            std::string::npos)
+      << second.errors;
+  training.send(SIGINT);
+  const Answer stopped = training.wait();
+  EXPECT_EQ(stopped.code, 130) << stopped.errors;
+  EXPECT_NE(stopped.errors.find("continue with: camber fewshot --resume " + run), std::string::npos) << stopped.errors;
+}
+
 TEST_F(FewshotProgram, ShowsTheGroups) {
   const Answer answer = call("--print-groups --source.glyphs.classes=25 --source.glyphs.hands=2");
   ASSERT_EQ(answer.code, 0) << answer.errors;

@@ -146,6 +146,7 @@ TEST_F(ProgramTest, BadInputIsAnsweredWithOneSentenceAndExitTwo) {
 TEST_F(ProgramTest, HelpOfWhatDoesNotExistIsRefused) {
   const std::pair<const char*, const char*> cases[] = {
       {"analyse --help", "camber: unknown sub-command 'analyse'; the nearest is analyze"},
+      {"analyse --version", "camber: unknown sub-command 'analyse'; the nearest is analyze"},
       {"--help analyse", "camber: unknown sub-command 'analyse'; the nearest is analyze"},
       {"analyze sofmax --help", "camber: [analyze] unknown sub-command 'sofmax'; the nearest is softmax"},
       {"analyze softmax --weigths 1 --help", "camber: [analyze softmax] unknown option '--weigths'"}};

@@ -1,10 +1,6 @@
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <set>
-#include <thread>
-
-#include <sys/wait.h>
 
 #include "apps/train_program.h"
 
@@ -37,46 +33,6 @@ void copy_with_holes(const fs::path& from, const fs::path& to, const std::string
   ASSERT_FALSE(gone.empty());
   fs::remove(to / kTables / "sample_data.json");
   std::ofstream(to / kTables / "sample_data.json") << kept.dump();
-}
-
-// The program as a process of its own, for signals.
-class Process {
- public:
-  Process(const std::string& program, const std::string& arguments, const fs::path& folder, const std::string& name)
-      : output_(folder / (name + ".out")), errors_(folder / (name + ".errors")) {
-    id_ = fork();
-    if (id_ != 0) return;
-    const std::string command = "cd '" + folder.string() + "' && exec '" + program + "' " + arguments + " >'" +
-                                output_.string() + "' 2>'" + errors_.string() + "'";
-    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-    _exit(127);
-  }
-  ~Process() {
-    if (id_ <= 0) return;
-    kill(id_, SIGKILL);
-    waitpid(id_, nullptr, 0);
-  }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
-
-  pid_t id() const { return id_; }
-  void send(int signal) const { kill(id_, signal); }
-  Answer wait() {
-    int status = 0;
-    waitpid(std::exchange(id_, 0), &status, 0);
-    return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status),
-            .output = storage::read_file(output_),
-            .errors = storage::read_file(errors_)};
-  }
-
- private:
-  fs::path output_, errors_;
-  pid_t id_ = 0;
-};
-
-bool appears(const fs::path& file) {
-  for (int i = 0; i < 4000 && !fs::exists(file); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  return fs::exists(file);
 }
 
 std::string without_steps(const std::string& small) {
@@ -150,6 +106,8 @@ TEST_F(TrainProgram, FaultsHaveOneNameInEveryResult) {
   const auto in_training = names(json_of(storage::read_file(folder_ / "named/result.json")));
   EXPECT_EQ(in_training, names(json_of(judged.output)));
   EXPECT_EQ(in_training.size(), 3U);
+  EXPECT_EQ(call("eval --run named --faults black,black:3").errors,
+            "camber: [evaluate] faults must be different conditions, got black:3 twice\n");
   // A result of an earlier version, whose names are as they were written, still makes a page.
   fs::copy(folder_ / "named", folder_ / "earlier", fs::copy_options::recursive);
   std::string old = storage::read_file(folder_ / "earlier/result.json");
@@ -198,7 +156,9 @@ TEST_F(TrainProgram, ChecksBeforeItWorks) {
   };
   refused("train --out unjudged " + kSmall + " --evaluation.config=absent.json", "absent.json");
   refused("train --out unjudged " + kSmall + " --evaluation.faults='[\"frozn\"]'", "frozen");
+  refused("train --out unjudged " + kSmall + " --evaluation.faults='[\"frozen\"]'", "a frame to repeat must exist");
   EXPECT_FALSE(fs::exists(folder_ / "unjudged"));
+  refused("eval --run run --faults black,frozen:3", "a frame to repeat must exist");
   refused("eval --run run --out nowhere/figures.json", "nowhere/figures.json cannot be written");
   refused("predict --run run --out nowhere/found.json", "nowhere/found.json cannot be written");
   refused("predict --run run --picture nowhere/found.png", "nowhere/found.png cannot be written");
@@ -208,7 +168,7 @@ TEST_F(TrainProgram, ChecksBeforeItWorks) {
 TEST_F(TrainProgram, AnInterruptedRunSaysHowToGoOn) {
   for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
     const std::string out = "stopped_" + std::to_string(code);
-    Process training(program_, "train --out " + out + " " + without_steps(kSmall), folder_, out);
+    Process training("train --out " + out + " " + without_steps(kSmall), folder_, folder_, out);
     ASSERT_TRUE(appears(folder_ / out / "checkpoints/last.safetensors"));
     training.send(signal);
     const Answer answer = training.wait();
@@ -219,7 +179,7 @@ TEST_F(TrainProgram, AnInterruptedRunSaysHowToGoOn) {
 }
 
 TEST_F(TrainProgram, TwoProgramsDoNotWorkInOneRun) {
-  Process first(program_, "train --out shared " + without_steps(kSmall), folder_, "shared");
+  Process first("train --out shared " + without_steps(kSmall), folder_, folder_, "shared");
   ASSERT_TRUE(appears(folder_ / "shared/checkpoints/last.safetensors"));
   const Answer second = call("train --resume shared --threads 1");
   EXPECT_EQ(second.code, 1) << second.errors;
@@ -229,11 +189,11 @@ TEST_F(TrainProgram, TwoProgramsDoNotWorkInOneRun) {
   EXPECT_EQ(call("eval --run shared --limit 1" + world_config()).code, 0) << "looking at it is no work in it";
   first.send(SIGKILL);
   first.wait();
-  Process third(program_, "train --resume shared --threads 1", folder_, "again");
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  Process third("train --resume shared --threads 1", folder_, folder_, "again");
+  ASSERT_TRUE(third.says("continues from")) << "a lock vanishes with its process";
   third.send(SIGINT);
   const Answer resumed = third.wait();
-  EXPECT_EQ(resumed.code, 130) << "a lock vanishes with its process: " << resumed.errors;
+  EXPECT_EQ(resumed.code, 130) << resumed.errors;
 }
 
 }  // namespace

@@ -142,6 +142,13 @@ TEST_F(ArchiveTest, FollowsLinksToFilesOfTheArchive) {
   EXPECT_EQ(archive.read(2), "b");
 }
 
+TEST_F(ArchiveTest, LeavesHiddenEntriesAloneWhateverTheyAre) {
+  const Archive archive(tar({{.name = "./._a.png", .content = "resource"},
+                             {.name = ".cache/link", .type = '2', .link = "/nowhere"},
+                             {.name = "./a.png", .content = "a"}}));
+  EXPECT_EQ(archive.names(), Names{"a.png"});
+}
+
 TEST_F(ArchiveTest, TheLaterOfTwoFilesOfOneNameCounts) {
   const Archive archive(tar({{.name = "a.png", .content = "old"}, {.name = "a.png", .content = "new"}}));
   ASSERT_EQ(archive.names(), Names{"a.png"});

@@ -47,6 +47,10 @@ Delivery clean_delivery(Frame frame);
 Delivery load_delivery(const Dataset& dataset, Index sample, const FrameOptions& options, std::span<const Fault> faults,
                        std::span<const Index> pool, const random::Stream& stream);
 
+/// Throws what load_delivery would throw for one of the samples for want of a frame to repeat; reads no file.
+void check_repeats(const Dataset& dataset, std::span<const Index> samples, std::span<const Fault> faults,
+                   std::span<const Index> pool, const random::Stream& stream);
+
 /// What the labels of trust say of one object: 2 * min(1, ln(1 + n) / ln(21)) - 1 for the LiDAR, n the points of the
 /// key frame's sweep inside its box after the fault, less where the stated quality is lower (the first factor times q);
 /// 2 * v * q - 1 for the cameras, v the visible share and q the best quality among the available cameras that see its

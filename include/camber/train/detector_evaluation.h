@@ -75,6 +75,12 @@ struct FaultReport {
   std::string to_json() const;
 };
 
+/// The conditions by data::Fault::text(), however they were written; refuses one that stands there twice.
+std::vector<std::string> fault_names(const std::vector<std::string>& faults);
+
+/// Refuses conditions that these frames cannot have: a delivery to repeat where there is none.
+void check_conditions(const DetectionRequest& request, const std::vector<std::string>& faults);
+
 /// Evaluates the clean condition and each of `faults` (request.faults is not looked at), named by data::Fault::text().
 FaultReport evaluate_detector(detection::Detector detector, const DetectionRequest& request,
                               const std::vector<std::string>& faults, const eval::EvaluationConfig& config);
