@@ -69,10 +69,10 @@ std::string Source::text() const {
 
 std::filesystem::path file_at(const std::string& name, const Source& source) {
   if (name.empty() || source.kind == Source::Kind::kDefaults) return name;
-  const std::filesystem::path here = std::filesystem::absolute(name).lexically_normal();
+  std::filesystem::path here = std::filesystem::absolute(name).lexically_normal();
   if (source.kind == Source::Kind::kCommandLine) return here;
   const auto folder = std::filesystem::absolute(source.file).parent_path();
-  const std::filesystem::path beside = (folder / name).lexically_normal();
+  std::filesystem::path beside = (folder / name).lexically_normal();
   return std::filesystem::exists(beside) || !std::filesystem::exists(here) ? beside : here;
 }
 

@@ -41,7 +41,7 @@ Seen missing_camera(detection::PositionEmbedding embedding) {
   detector->eval();
   auto batch = frame_without_a_camera(options);
   const auto output = detector->forward(batch, {.attention_mass = true});
-  const double mass = output.attention_mass.select(-1, 2).max().item<double>();
+  const auto mass = output.attention_mass.select(-1, 2).max().item<double>();
   batch.pictures[0].select(1, 1).fill_(0.5);
   const double change = difference(detector->forward(batch).codes, output.codes);
   detector->train();
