@@ -42,24 +42,28 @@ std::string without_steps(const std::string& small) {
 TEST_F(TrainProgram, AMissingPictureIsACameraThatIsOff) {
   copy_with_holes(folder_ / "world", folder_ / "one_missing", "CAM_FRONT", 2);
   copy_with_holes(folder_ / "world", folder_ / "never", "CAM_BACK", 0);
-  for (const std::string data : {"one_missing", "never"}) {
-    for (const std::string embedding : {"cmt", "split"}) {
-      const std::string out = data + "_" + embedding;
-      const Answer trained = call("train --out " + out + " " + kSmall + " --data.root=" + data +
-                                  " --detector.head.position_embedding=" + embedding);
-      EXPECT_EQ(trained.code, 0) << trained.errors;
-      const Answer judged =
-          call("eval --run " + out + " --split train --faults frozen:2,calibration:3 --format json" + world_config());
-      EXPECT_EQ(judged.code, 0) << judged.errors;
-      const Answer found = call("predict --run " + out + " --split train --limit 2 --out found.json --picture f.png");
-      EXPECT_EQ(found.code, 0) << found.errors;
-    }
-    // A run of whole data meets the holes later.
+  const auto trains_and_judges = [](const std::string& data, const std::string& embedding) {
+    const std::string out = data + "_" + embedding;
+    const Answer trained = call("train --out " + out + " " + kSmall + " --data.root=" + data +
+                                " --detector.head.position_embedding=" + embedding);
+    EXPECT_EQ(trained.code, 0) << trained.errors;
+    const Answer judged =
+        call("eval --run " + out + " --split train --faults frozen:2,calibration:3 --format json" + world_config());
+    EXPECT_EQ(judged.code, 0) << judged.errors;
+    const Answer found = call("predict --run " + out + " --split train --limit 2 --out found.json --picture f.png");
+    EXPECT_EQ(found.code, 0) << found.errors;
+  };
+  // A run of whole data meets the holes later, and so do the commands that look at data.
+  const auto looks_at = [](const std::string& data) {
     const Answer later = call("predict --run run --data " + data + " --split train --out found.json");
     EXPECT_EQ(later.code, 0) << later.errors;
     EXPECT_EQ(call("inspect --data " + data + " --picture holes.png --sheet sheet.png --gates").code, 0);
     EXPECT_EQ(call("faults --data " + data + " --faults frozen:2,camera_off:2 --out faulty_" + data).code, 0);
     EXPECT_EQ(call("bench detector --data " + data + " --repeats 1").code, 0);
+  };
+  for (const char* data : {"one_missing", "never"}) {
+    for (const char* embedding : {"cmt", "split"}) trains_and_judges(data, embedding);
+    looks_at(data);
   }
 }
 

@@ -64,7 +64,7 @@ class ArchiveTest : public testing::Test {
   std::filesystem::path tar(const std::vector<TarEntry>& entries) const {
     std::string bytes;
     for (const TarEntry& entry : entries) bytes += written(entry);
-    const auto path = folder_.path() / "a.tar";
+    auto path = folder_.path() / "a.tar";
     tests::write_text(path, bytes + std::string(1024, '\0'));
     return path;
   }
