@@ -64,13 +64,13 @@ class AttentionBias(torch.nn.Module):
     Keys are ordered as in CMT: the grid row by row, then every camera's map row by row. grid=None leaves the grid out
     (PETR), camera=None the cameras. point_range = (x_min, y_min, z_min, x_max, y_max, z_max) says that reference points
     come in [0, 1] and what they span (CMT's pc_range). trust is [B, Q, X]: LiDAR, then one for all cameras, or one a
-    camera with per_camera, and lies in [-1, 1], which is checked: then the lean stays within the scale, and a clip of the
-    scale's max or more leaves every gradient alive; beyond a smaller clip trust and scale have none. No gradient flows
-    through reference points: cells are whole numbers.
+    camera with per_camera, and lies in [-1, 1], which is checked: then the lean stays within the scale, and a clip of
+    the scale's max or more leaves every gradient alive; beyond a smaller clip trust and scale have none. No gradient
+    flows through reference points: cells are whole numbers.
 
-    scale and segment_scale are the options of their `BoundedScale`. Call `project_scales` after each step. The clip that
-    a schedule has set is saved (buffer `clip_in_force`, -1: the scale's max) and loaded with the scales; a state without
-    it means the constructor's clip, and one with a clip that the constructor never named is warned of.
+    scale and segment_scale are the options of their `BoundedScale`. Call `project_scales` after each step. The clip
+    that a schedule has set is saved (buffer `clip_in_force`, -1: the scale's max) and loaded with the scales; a state
+    without it means the constructor's clip, and one with a clip that the constructor never named is warned of.
 
     >>> import torch, camber
     >>> bias = camber.AttentionBias(camber.BevGrid(-8, 8, -8, 8, cell=1), camber.CameraMap(64, 32, 16, 8), camera_window=3)

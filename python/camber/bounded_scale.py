@@ -74,11 +74,11 @@ class BoundedScale(torch.nn.Module):
     none              r                              1
     ================  =============================  =========================================================
 
-    With space = "log" r is ln(scale). The parameter `raw` (a buffer when not learnable), the float64 buffer `bounds` and
-    the int64 buffer `mapping` = (constraint, 1 in log space) have the names and meanings of the C++ module, so that files
-    of either open in the other. `load_state_dict` takes the saved value with its bounds, constraint and space, and warns
-    where the constructor said otherwise; a state without `mapping` is read as constructed. Casts change `raw` alone.
-    `project_scales` is called after every optimiser step. Give the scale a parameter group without weight decay.
+    With space = "log" r is ln(scale). The parameter `raw` (a buffer when not learnable), the float64 buffer `bounds`
+    and the int64 buffer `mapping` = (constraint, 1 in log space) have the names and meanings of the C++ module, so that
+    files of either open in the other. `load_state_dict` takes the saved value with its bounds, constraint and space,
+    and warns where the constructor said otherwise; a state without `mapping` is read as constructed. Casts change `raw`
+    alone. `project_scales` is called after every optimiser step. Give the scale a parameter group without weight decay.
 
     >>> import torch, camber
     >>> scale = camber.BoundedScale(init=4.9, min=0.5, max=5.0)
@@ -210,7 +210,9 @@ class BoundedScale(torch.nn.Module):
         ]
         for what, loaded, constructed, differs in changes:
             if differs:
-                warnings.warn(f"[BoundedScale] {what} {loaded} as loaded, the constructor said {constructed}", stacklevel=2)
+                warnings.warn(
+                    f"[BoundedScale] {what} {loaded} as loaded, the constructor said {constructed}", stacklevel=2
+                )
 
     def extra_repr(self) -> str:
         low, high = self.bounds_at(epoch=0, step=0) if self.bounds.is_meta else self.bounds.tolist()
