@@ -246,7 +246,8 @@ def scaled_dot_product_attention(
 
     query [*, Q, D], key [*, K, D], value [*, K, Dv]; attn_mask broadcasts to [*, Q, K]: bool, True = takes part, or
     float, added to the scores. is_causal and attn_mask exclude each other. Dropout draws one seed from torch's default
-    generator, so it follows torch.manual_seed (but not SDPA's own random numbers).
+    generator, so it follows torch.manual_seed (but not SDPA's own random numbers). A row that the mask removes throughout
+    gives 0. float kernels take torch.finfo(torch.float32).min for -inf there, where torch gives the mean of all values.
 
     >>> import torch, camber
     >>> q, k, v = (torch.randn(2, 4, n, 8) for n in (5, 7, 7))
