@@ -162,11 +162,15 @@ std::vector<SensorCues> cues_of(std::span<const FrameSignature> history, const F
   return result;
 }
 
-std::vector<SensorCues> CueTracker::next(const Delivery& delivery) {
-  FrameSignature signature = signature_of(delivery);
-  std::vector<SensorCues> result = cues_of(history_, signature);
-  history_.push_back(std::move(signature));
+void CueTracker::add(FrameSignature now) {
+  history_.push_back(std::move(now));
   if (history_.size() > static_cast<std::size_t>(kCueHistory)) history_.erase(history_.begin());
+}
+
+std::vector<SensorCues> CueTracker::next(const Delivery& delivery) {
+  FrameSignature now = signature_of(delivery);
+  std::vector<SensorCues> result = cues(now);
+  add(std::move(now));
   return result;
 }
 

@@ -17,8 +17,7 @@ namespace {
 
 // What lies outside of the range now may lie inside after the world was turned: it is cut afterwards.
 FrameOptions wide(FrameOptions options) {
-  constexpr double kFar = 1e9;
-  options.range = {-kFar, kFar, -kFar, kFar, -kFar, kFar};
+  options.range = PointRange::everywhere();
   return options;
 }
 

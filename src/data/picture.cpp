@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 #include "camber/storage/file.h"
 
@@ -76,7 +77,7 @@ void resample_row(const std::uint8_t* source, const std::vector<Taps>& columns, 
 
 // Resamples along x, row by row as they are first needed, then along y. A row of the result that shrinks by `step`
 // needs about 4 * step source rows: each is resampled once and kept until the result has passed it.
-void resample(const Picture& decoded, const std::vector<Taps>& rows, const std::vector<Taps>& columns,
+void resample(const PictureView& decoded, const std::vector<Taps>& rows, const std::vector<Taps>& columns,
               Picture& result) {
   const auto row_length = static_cast<std::size_t>(3 * result.width);
   std::vector<std::vector<float>> kept(static_cast<std::size_t>(decoded.height));
@@ -99,7 +100,7 @@ void resample(const Picture& decoded, const std::vector<Taps>& rows, const std::
 }
 
 // Every pixel is its own: nothing is resampled, cut or mirrored.
-bool changes_nothing(const Picture& decoded, PictureSize source, const geometry::PictureTransform& transform) {
+bool changes_nothing(const PictureView& decoded, PictureSize source, const geometry::PictureTransform& transform) {
   return transform.resize == 1 && transform.crop_x == 0 && transform.crop_y == 0 && !transform.flip &&
          decoded.width == source.width && decoded.height == source.height && transform.width == source.width &&
          transform.height == source.height;
@@ -107,24 +108,35 @@ bool changes_nothing(const Picture& decoded, PictureSize source, const geometry:
 
 }  // namespace
 
-Picture transform_picture(const Picture& decoded, PictureSize source, const geometry::PictureTransform& transform) {
+Picture transform_picture(const PictureView& decoded, PictureSize source, const geometry::PictureTransform& transform) {
   if (transform.width < 1 || transform.height < 1 || !(transform.resize > 0))
     throw std::invalid_argument(
         "[transform_picture] transform must have a size of at least 1 x 1 and a resize above 0");
   if (decoded.width < 1 || decoded.height < 1 || source.width < 1 || source.height < 1)
     throw std::invalid_argument("[transform_picture] picture must have at least 1 x 1 pixels");
-  if (changes_nothing(decoded, source, transform)) return decoded;
   Picture result{.width = transform.width, .height = transform.height};
   result.pixels.resize(static_cast<std::size_t>(3 * result.width * result.height));
-  const auto step = [&transform](std::int64_t small, std::int64_t full) {
-    return static_cast<double>(small) / (static_cast<double>(full) * transform.resize);
-  };
-  const std::vector<Taps> columns =
-      taps_of(result.width, decoded.width, transform.crop_x, step(decoded.width, source.width), transform.flip);
-  const std::vector<Taps> rows =
-      taps_of(result.height, decoded.height, transform.crop_y, step(decoded.height, source.height), false);
-  resample(decoded, rows, columns, result);
+  if (changes_nothing(decoded, source, transform)) {
+    for (std::int64_t y = 0; y < result.height; ++y) std::copy_n(decoded.row(y), 3 * result.width, result.row(y));
+  } else {
+    const auto step = [&transform](std::int64_t small, std::int64_t full) {
+      return static_cast<double>(small) / (static_cast<double>(full) * transform.resize);
+    };
+    const std::vector<Taps> columns =
+        taps_of(result.width, decoded.width, transform.crop_x, step(decoded.width, source.width), transform.flip);
+    const std::vector<Taps> rows =
+        taps_of(result.height, decoded.height, transform.crop_y, step(decoded.height, source.height), false);
+    resample(decoded, rows, columns, result);
+  }
+  // Here, because the network's picture is the smaller one.
+  if (decoded.order == ChannelOrder::kBgr)
+    for (std::size_t i = 0; i < result.pixels.size(); i += 3) std::swap(result.pixels[i], result.pixels[i + 2]);
   return result;
+}
+
+Picture transform_picture(Picture decoded, PictureSize source, const geometry::PictureTransform& transform) {
+  if (!decoded.pixels.empty() && changes_nothing(decoded.view(), source, transform)) return decoded;
+  return transform_picture(decoded.view(), source, transform);
 }
 
 Picture load_picture(const std::filesystem::path& path, PictureSize source,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "camber/eval/detection_box.h"
 #include "camber/weights/state_file.h"
@@ -179,12 +180,9 @@ DetectorBatch collate(const data::Batch& batch, const DetectorOptions& options) 
   return collate(std::span<const data::LoadedSample>(batch.samples), options);
 }
 
-DetectorBatch collate(const data::Delivery& delivery, std::span<const data::SensorCues> cues,
-                      const DetectorOptions& options) {
-  const data::LoadedSample sample{.delivery = delivery,
-                                  .cues = {cues.begin(), cues.end()},
-                                  .labels = data::trust_labels(delivery),
-                                  .augmentation = {}};
+DetectorBatch collate(data::Delivery delivery, std::vector<data::SensorCues> cues, const DetectorOptions& options) {
+  data::LoadedSample sample{.delivery = std::move(delivery), .cues = std::move(cues)};
+  sample.labels = data::trust_labels(sample.delivery);
   return collate(std::span<const data::LoadedSample>(&sample, 1), options);
 }
 

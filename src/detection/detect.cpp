@@ -1,7 +1,9 @@
 #include <mutex>
+#include <utility>
 
 #include "camber/detection/frame.h"
 #include "detection/detector_parts.h"
+#include "detection/inference.h"
 
 namespace camber::detection {
 namespace {
@@ -38,15 +40,24 @@ void PositionCache::clear() {
   known_.clear();
 }
 
-std::vector<Detection> Detector::detect(const Frame& frame) const {
-  const torch::NoGradGuard guard;
-  DetectorImpl& model = *ptr();
+void check_can_detect(const DetectorImpl& model) {
   TORCH_CHECK_VALUE(!model.is_training(), "[detect] the detector must be in evaluation mode: call ->eval()");
   TORCH_CHECK_VALUE(model.options().encoder.kind != EncoderKind::kFeatures,
                     "[detect] the detector must have encoders of its own: give maps of other encoders to ->forward");
-  const auto batch = collate(to_delivery(frame, model.options()), frame.cues, model.options());
+}
+
+std::vector<Detection> detect_delivery(DetectorImpl& model, data::Delivery delivery,
+                                       std::vector<data::SensorCues> cues) {
+  const torch::NoGradGuard guard;
+  data::keep_range(delivery.frame.points, model.options().frame_options().range);
+  const auto batch = collate(std::move(delivery), std::move(cues), model.options());
   const auto positions = model.parts().positions->get(batch.scene, [&] { return model.key_positions(batch.scene); });
   return model.decode(model.run(batch, {.denoising = false, .attention_mass = true}, positions), batch)[0];
+}
+
+std::vector<Detection> Detector::detect(const Frame& frame) const {
+  check_can_detect(*ptr());
+  return detect_delivery(*ptr(), to_delivery(frame, ptr()->options()), frame.cues);
 }
 
 }  // namespace camber::detection

@@ -1,29 +1,13 @@
 #include "camber/detection/frame.h"
 
-#include <cstring>
+#include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "camber/data/picture.h"
 
 namespace camber::detection {
 namespace {
-
-data::Picture copy_picture(const PictureView& view) {
-  data::Picture picture{.width = view.width, .height = view.height, .pixels = {}};
-  picture.pixels.resize(static_cast<std::size_t>(3 * view.width * view.height));
-  const std::int64_t pitch = view.pitch == 0 ? 3 * view.width : view.pitch;
-  for (std::int64_t y = 0; y < view.height; ++y) {
-    const std::uint8_t* from = view.data + y * pitch;
-    std::uint8_t* to = picture.row(y);
-    if (view.order == ChannelOrder::kRgb) {
-      std::memcpy(to, from, static_cast<std::size_t>(3 * view.width));
-      continue;
-    }
-    for (std::int64_t x = 0; x < view.width; ++x)
-      for (std::int64_t colour = 0; colour < 3; ++colour) to[3 * x + colour] = from[3 * x + 2 - colour];
-  }
-  return picture;
-}
 
 data::CameraView to_view(const CameraInput& input, const DetectorOptions& options) {
   const auto& picture = input.picture;
@@ -31,6 +15,10 @@ data::CameraView to_view(const CameraInput& input, const DetectorOptions& option
   if (input.available && (!sized || picture.data == nullptr))
     throw std::invalid_argument("[detect] camera \"" + input.name + "\" must have a picture with a size, got " +
                                 std::to_string(picture.width) + " x " + std::to_string(picture.height));
+  if (input.available && picture.pitch != 0 && picture.pitch < 3 * picture.width)
+    throw std::invalid_argument("[detect] camera \"" + input.name +
+                                "\" must have a pitch of 0 or at least 3 * width, " +
+                                std::to_string(3 * picture.width) + ", got " + std::to_string(picture.pitch));
   const auto& encoder = options.encoder;
   data::CameraView view;
   view.timestamp = input.timestamp;
@@ -44,38 +32,55 @@ data::CameraView to_view(const CameraInput& input, const DetectorOptions& option
   if (!sized) return view;
   view.transform = geometry::PictureTransform::fit_bottom(picture.width, picture.height, encoder.picture_width,
                                                           encoder.picture_height);
-  view.camera.lidar_to_image =
-      geometry::lidar_to_image({}, {}, input.lidar_to_camera.inverse(), {}, input.intrinsic, view.transform);
-  if (input.available)
-    view.picture = data::transform_picture(copy_picture(picture), {picture.width, picture.height}, view.transform);
+  view.camera.lidar_to_image = geometry::lidar_to_image(input.lidar_to_camera, input.intrinsic, view.transform);
+  if (input.available) view.picture = data::transform_picture(picture, {picture.width, picture.height}, view.transform);
   return view;
 }
 
-void add_points(const PointCloudView& view, data::Frame& frame) {
+std::vector<data::LidarPoint> to_points(const PointCloudView& view) {
   if (view.count > 0 && (view.data == nullptr || view.stride < 3))
     throw std::invalid_argument("[detect] points must have data and a stride of at least 3, got a stride of " +
                                 std::to_string(view.stride));
-  frame.points.reserve(static_cast<std::size_t>(view.count));
+  for (const auto& [name, place] : {std::pair("intensity", view.intensity_place), {"time_lag", view.time_lag_place}})
+    if (view.count > 0 && place >= view.stride)
+      throw std::invalid_argument(std::string("[detect] points.") + name + "_place must be below the stride of " +
+                                  std::to_string(view.stride) + ", or -1 for none, got " + std::to_string(place));
+  const auto everywhere = data::PointRange::everywhere();
+  std::vector<data::LidarPoint> points;
+  points.reserve(static_cast<std::size_t>(view.count));
   for (std::int64_t i = 0; i < view.count; ++i) {
     const float* p = view.data + i * view.stride;
     data::LidarPoint point{.x = p[0], .y = p[1], .z = p[2]};
     if (view.intensity_place >= 0)
       point.intensity = static_cast<float>(p[view.intensity_place] * view.intensity_scale * 255);
     if (view.time_lag_place >= 0) point.time_lag = p[view.time_lag_place];
-    frame.points.push_back(point);
+    if (everywhere.contains(point)) points.push_back(point);
   }
+  return points;
 }
 
 }  // namespace
 
+std::optional<std::int64_t> time_of(const Frame& frame) {
+  if (frame.timestamp) return frame.timestamp;
+  std::optional<std::int64_t> newest;
+  if (frame.lidar_available) newest = frame.lidar_timestamp;
+  for (const auto& camera : frame.cameras)
+    if (camera.available) newest = std::max(newest.value_or(camera.timestamp), camera.timestamp);
+  return newest;
+}
+
 data::Delivery to_delivery(const Frame& frame, const DetectorOptions& options) {
   data::Frame loaded;
-  loaded.timestamp = frame.lidar_timestamp;
+  loaded.timestamp = time_of(frame).value_or(0);
+  loaded.reference = {.sensor_to_ego = frame.lidar_to_ego, .ego_to_global = frame.ego_to_global};
   loaded.lidar_available = frame.lidar_available;
-  if (frame.lidar_available) add_points(frame.points, loaded);
-  data::keep_range(loaded.points, options.frame_options().range);
+  if (frame.lidar_available) loaded.points = to_points(frame.points);
+  loaded.cameras.reserve(frame.cameras.size());
   for (const auto& camera : frame.cameras) loaded.cameras.push_back(to_view(camera, options));
-  return data::clean_delivery(std::move(loaded));
+  auto delivery = data::clean_delivery(std::move(loaded));
+  delivery.sensors[0].timestamp = frame.lidar_timestamp;
+  return delivery;
 }
 
 }  // namespace camber::detection

@@ -68,8 +68,12 @@ Matrix3 PictureTransform::matrix() const {
 Matrix4 lidar_to_image(const RigidTransform& lidar_to_ego, const RigidTransform& ego_to_global_lidar,
                        const RigidTransform& camera_to_ego, const RigidTransform& ego_to_global_camera,
                        const Matrix3& intrinsic, const PictureTransform& picture) {
-  const RigidTransform lidar_to_camera =
-      camera_to_ego.inverse() * ego_to_global_camera.inverse() * ego_to_global_lidar * lidar_to_ego;
+  return lidar_to_image(camera_to_ego.inverse() * ego_to_global_camera.inverse() * ego_to_global_lidar * lidar_to_ego,
+                        intrinsic, picture);
+}
+
+Matrix4 lidar_to_image(const RigidTransform& lidar_to_camera, const Matrix3& intrinsic,
+                       const PictureTransform& picture) {
   const Matrix3 k = multiply(picture.matrix(), intrinsic);
   const Matrix4 pixels = {k[0], k[1], k[2], 0, k[3], k[4], k[5], 0, k[6], k[7], k[8], 0, 0, 0, 0, 1};
   return multiply(pixels, lidar_to_camera.matrix());

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -168,6 +169,24 @@ TEST(Pictures, ThatFitAlreadyStayAsTheyAre) {
   EXPECT_EQ(transform_picture(source, {40, 30}, {.width = 40, .height = 30}).pixels, source.pixels);
   const Picture smaller = transform_picture(source, {80, 60}, {.width = 40, .height = 30});  // decoded at half the size
   EXPECT_EQ(smaller.row(15)[std::ptrdiff_t{3} * 20], 10);
+}
+
+// A picture that somebody else owns is read where it lies; one that is given away is not copied.
+TEST(Pictures, AreTransformedFromWhereTheyLie) {
+  Picture source{.width = 40, .height = 30, .pixels = {}};
+  for (int i = 0; i < 3 * 40 * 30; ++i) source.pixels.push_back(static_cast<std::uint8_t>(7 * i + i / 90));
+  std::vector<std::uint8_t> turned(static_cast<std::size_t>(30 * 150));
+  for (std::size_t y = 0; y < 30; ++y)
+    for (std::size_t x = 0; x < 40; ++x)
+      for (std::size_t c = 0; c < 3; ++c) turned[150 * y + 3 * x + c] = source.pixels[120 * y + 3 * x + 2 - c];
+  const PictureView view{.data = turned.data(), .width = 40, .height = 30, .pitch = 150, .order = ChannelOrder::kBgr};
+  for (const geometry::PictureTransform& transform :
+       {geometry::PictureTransform{.width = 40, .height = 30}, geometry::PictureTransform::fit_bottom(40, 30, 16, 8),
+        geometry::PictureTransform{.crop_x = -2, .width = 44, .height = 20, .flip = true}})
+    EXPECT_EQ(transform_picture(view, {40, 30}, transform).pixels,
+              transform_picture(source, {40, 30}, transform).pixels);
+  const std::uint8_t* const memory = source.pixels.data();
+  EXPECT_EQ(transform_picture(std::move(source), {40, 30}, {.width = 40, .height = 30}).pixels.data(), memory);
 }
 
 TEST(Pictures, AreNormalisedBlueFirstAsCmtDoes) {

@@ -152,6 +152,15 @@ TEST(Detect, AnswersWrongInputWithASentence) {
   own = OwnArrays();
   own.frame.points.stride = 2;
   EXPECT_NE(error_of([&] { detector.detect(own.frame); }).find("stride of 2"), std::string::npos);
+  own = OwnArrays();
+  own.frame.points.stride = 3;
+  EXPECT_EQ(error_of([&] { detector.detect(own.frame); }),
+            "[detect] points.intensity_place must be below the stride of 3, or -1 for none, got 3");
+  own.frame.points.intensity_place = -1;
+  EXPECT_NO_THROW(detector.detect(own.frame));
+  own.frame.cameras[0].picture.pitch = 240;
+  EXPECT_EQ(error_of([&] { detector.detect(own.frame); }),
+            "[detect] camera \"camera\" must have a pitch of 0 or at least 3 * width, 720, got 240");
   detector->train();
   EXPECT_NE(error_of([&] { detector.detect(own.frame); }).find("evaluation mode"), std::string::npos);
 }

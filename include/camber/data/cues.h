@@ -50,11 +50,17 @@ std::vector<SensorCues> cues_of(std::span<const FrameSignature> history, const F
 /// How many earlier key frames cues_of looks at.
 constexpr std::int64_t kCueHistory = 4;
 
-/// Cues of a running sequence: one call a frame, in the order of time. A new scene begins with reset().
+/// Cues of a running sequence, in the order of time: of what comes now, by what was added before. A new scene begins
+/// with reset(). detection::DetectorSession keeps one for whoever detects in a sequence.
 class CueTracker {
  public:
+  std::vector<SensorCues> cues(const FrameSignature& now) const { return cues_of(history_, now); }
+  void add(FrameSignature now);
+  /// The delivery's cues; adds it.
   std::vector<SensorCues> next(const Delivery& delivery);
   void reset() { history_.clear(); }
+  /// The frames that count, oldest first: at most kCueHistory.
+  std::span<const FrameSignature> history() const { return history_; }
 
  private:
   std::vector<FrameSignature> history_;

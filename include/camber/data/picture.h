@@ -10,11 +10,24 @@
 
 namespace camber::data {
 
+enum class ChannelOrder { kRgb, kBgr };
+
+/// A picture that somebody else owns: bytes, three a pixel, `pitch` bytes from row to row (0: no gap).
+struct PictureView {
+  const std::uint8_t* data = nullptr;
+  std::int64_t width = 0, height = 0;
+  std::int64_t pitch = 0;
+  ChannelOrder order = ChannelOrder::kRgb;
+
+  const std::uint8_t* row(std::int64_t y) const { return data + (pitch == 0 ? 3 * width : pitch) * y; }
+};
+
 /// A picture of bytes, red, green and blue of a pixel side by side, rows without a gap.
 struct Picture {
   std::int64_t width = 0, height = 0;
   std::vector<std::uint8_t> pixels{};  ///< [height, width, 3]
 
+  PictureView view() const { return {.data = pixels.data(), .width = width, .height = height}; }
   const std::uint8_t* row(std::int64_t y) const { return pixels.data() + 3 * width * y; }
   std::uint8_t* row(std::int64_t y) { return pixels.data() + 3 * width * y; }
 };
@@ -34,8 +47,10 @@ Picture decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& name
 /// The part of the decoded picture that the network sees: a pixel of the result whose centre is (u', v') takes its
 /// colour at (u, v) = (u' + crop) / resize of the camera's own picture, mirrored first when `flip` is set, through a
 /// bicubic filter as wide as the shrinking asks for. Where the camera's picture ends, the result is black.
-/// `source` is the camera's own size, of which `decoded` may be a smaller version.
-Picture transform_picture(const Picture& decoded, PictureSize source, const geometry::PictureTransform& transform);
+/// `source` is the camera's own size, of which `decoded` may be a smaller version. It is read where it lies; a picture
+/// that is given away and that the transform leaves as it is comes back without a copy.
+Picture transform_picture(const PictureView& decoded, PictureSize source, const geometry::PictureTransform& transform);
+Picture transform_picture(Picture decoded, PictureSize source, const geometry::PictureTransform& transform);
 
 /// Reads the file, decodes it as small as the transform allows and transforms it. A picture whose size is not `source`
 /// is refused: its calibration would not fit.

@@ -55,6 +55,11 @@ struct PointRange {
   double y_min = -51.2, y_max = 51.2;
   double z_min = -5, z_max = 3;
 
+  /// So far out that only points that are no numbers lie outside.
+  static PointRange everywhere() {
+    constexpr double kFar = 1e9;
+    return {-kFar, kFar, -kFar, kFar, -kFar, kFar};
+  }
   bool contains(const LidarPoint& point) const {
     return point.x >= x_min && point.x <= x_max && point.y >= y_min && point.y <= y_max && point.z >= z_min &&
            point.z <= z_max;

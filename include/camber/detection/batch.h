@@ -64,8 +64,7 @@ struct DetectorBatch {
 DetectorBatch collate(const data::Batch& batch, const DetectorOptions& options);
 DetectorBatch collate(std::span<const data::LoadedSample> samples, const DetectorOptions& options);
 
-/// One frame as the sensors delivered it; without cues they are neutral.
-DetectorBatch collate(const data::Delivery& delivery, std::span<const data::SensorCues> cues,
-                      const DetectorOptions& options);
+/// One frame as the sensors delivered it, moved in; without cues they are neutral.
+DetectorBatch collate(data::Delivery delivery, std::vector<data::SensorCues> cues, const DetectorOptions& options);
 
 }  // namespace camber::detection

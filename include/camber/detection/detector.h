@@ -129,8 +129,9 @@ class Detector : public torch::nn::ModuleHolder<DetectorImpl> {
   /// it has one, and switches to evaluation. A file that is damaged or lacks a tensor is a std::runtime_error.
   static Detector load(const std::filesystem::path& file);
 
-  /// Boxes of one frame. May be called from several threads at once; position embeddings of the keys are kept for each
-  /// calibration that was seen.
+  /// Boxes of a single frame, without history: cues are frame.cues or neutral. Of a sequence, DetectorSession
+  /// (camber/detection/detector_session.h) makes them. May be called from several threads at once; position embeddings
+  /// of the keys are kept for each calibration that was seen.
   std::vector<Detection> detect(const Frame& frame) const;
 };
 

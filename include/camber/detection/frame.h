@@ -1,10 +1,12 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "camber/data/cues.h"
 #include "camber/data/delivery.h"
+#include "camber/data/picture.h"
 #include "camber/detection/detector_options.h"
 #include "camber/geometry/transform.h"
 
@@ -21,15 +23,8 @@ struct PointCloudView {
   std::int64_t time_lag_place = -1;    ///< seconds before the frame; -1: none, taken as 0
 };
 
-enum class ChannelOrder { kRgb, kBgr };
-
-/// A picture that somebody else owns: bytes, three a pixel, `pitch` bytes from row to row (0: no gap).
-struct PictureView {
-  const std::uint8_t* data = nullptr;
-  std::int64_t width = 0, height = 0;
-  std::int64_t pitch = 0;
-  ChannelOrder order = ChannelOrder::kRgb;
-};
+using data::ChannelOrder;
+using data::PictureView;
 
 struct CameraInput {
   std::string name{};
@@ -40,8 +35,8 @@ struct CameraInput {
   bool available = true;
 };
 
-/// What a car's sensors delivered, borrowed. Absent sensors are ordinary: available = false (such a camera needs neither
-/// picture nor size), or no camera at all.
+/// What a car's sensors delivered, borrowed for the length of a call. Absent sensors are ordinary: available = false
+/// (such a camera needs neither picture nor size), or no camera at all.
 ///
 ///   Frame frame{.points = {.data = xyzi.data(), .count = n, .stride = 4}};
 ///   frame.cameras.push_back({.picture = {.data = rgb, .width = 1600, .height = 900}, .intrinsic = k,
@@ -49,15 +44,25 @@ struct CameraInput {
 struct Frame {
   PointCloudView points{};
   bool lidar_available = true;
-  std::int64_t lidar_timestamp = 0;  ///< microseconds
+  std::int64_t lidar_timestamp = 0;  ///< microseconds, as the LiDAR states it
   std::vector<CameraInput> cameras{};
-  /// Evidence about the LiDAR and each camera in turn (data::CueTracker makes it from a running sequence), for all of
-  /// them; empty: neutral.
+  /// Evidence about the LiDAR and each camera in turn, for all of them; empty: neutral. A DetectorSession computes it.
   std::vector<data::SensorCues> cues{};
+
+  // What only a DetectorSession looks at, for the cues.
+  /// The time that the frame stands for, microseconds; without it the newest that an available sensor states.
+  std::optional<std::int64_t> timestamp{};
+  geometry::RigidTransform lidar_to_ego{};   ///< z of the ego frame is the height above the ground
+  geometry::RigidTransform ego_to_global{};  ///< where the car is; the same at every frame: it is taken to stand
 };
 
-/// The frame as the data room knows it: pictures in the network's size (resized and cut as in training), points in the
-/// space. Throws std::invalid_argument with one sentence for a picture without size or pointers that are null.
+/// The time that the frame stands for: as given, or the newest that an available sensor states; nothing when there is
+/// neither.
+std::optional<std::int64_t> time_of(const Frame& frame);
+
+/// The frame as the data room knows it, each picture read once and in the network's size (resized and cut as in
+/// training); points as they come, without those that are no numbers. Throws std::invalid_argument with one sentence
+/// for a picture without size or pointers that are null.
 data::Delivery to_delivery(const Frame& frame, const DetectorOptions& options);
 
 }  // namespace camber::detection

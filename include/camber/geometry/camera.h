@@ -62,5 +62,8 @@ struct PictureTransform {
 Matrix4 lidar_to_image(const RigidTransform& lidar_to_ego, const RigidTransform& ego_to_global_lidar,
                        const RigidTransform& camera_to_ego, const RigidTransform& ego_to_global_camera,
                        const Matrix3& intrinsic, const PictureTransform& picture);
+/// The same from the two sensors' relation alone: intrinsic * lidar_to_camera, then `picture`.
+Matrix4 lidar_to_image(const RigidTransform& lidar_to_camera, const Matrix3& intrinsic,
+                       const PictureTransform& picture);
 
 }  // namespace camber::geometry

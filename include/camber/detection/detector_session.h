@@ -1,0 +1,62 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "camber/data/cues.h"
+#include "camber/detection/detector.h"
+#include "camber/detection/frame.h"
+
+namespace camber::detection {
+
+/// Detection in a running sequence. The session keeps what cues need of the last frames (data::cues_of: 4 signatures of
+/// some kilobytes, no picture), so that a router that was trained with cues has them:
+///
+///   age_s, level_s, s = 0 .. V  =  cues(the last 4 frames, this frame)      LiDAR, then V cameras
+///   trust                       =  router(queries, keys, age, level)
+///
+/// The cues, and with them the boxes, are those of `camber eval` on the same sequence, to the bit in batches of one.
+///
+///   DetectorSession session(Detector::load("model.safetensors"));
+///   while (drive(frame)) {                        // frame.timestamp, frame.ego_to_global and the sensors' own times
+///     if (begins_scene) session.reset();
+///     for (const Detection& found : session.detect(frame)) ...
+///   }
+///
+/// - Time: `timestamp` of each frame is above that of the one before; a gap only widens the interval within which a
+///   delivery counts as fresh. A sensor's own time stamp is held against it.
+/// - A sensor that delivers nothing stays in its place with available = false: no query looks at it, its cues are age 1
+///   and level -1. When it is back, its change is not known at first (age 0.5) and its level is that of the frames
+///   before.
+/// - The cameras are the same ones, by number and name, until reset(). Sizes of pictures, intrinsics and poses may
+///   change from frame to frame.
+/// - A frame that is refused leaves the history as it was.
+///
+/// One session a sequence, one call at a time; sessions may share a detector across threads. Each picture is read once
+/// from where it lies, into the network's size, and nothing borrowed is kept after the call.
+class DetectorSession {
+ public:
+  /// Throws std::invalid_argument for a detector that is being trained or takes the maps of other encoders.
+  explicit DetectorSession(Detector detector);
+
+  /// Boxes of the next frame of the sequence, best first; none when no sensor delivers. Throws std::invalid_argument
+  /// with one sentence for a frame out of order, for other cameras than before, and for cues in the frame.
+  std::vector<Detection> detect(const Frame& frame);
+
+  /// A new scene: the next frame has no past.
+  void reset();
+
+  /// What the last call took for the state of the LiDAR and of each camera; empty before the first.
+  const std::vector<data::SensorCues>& cues() const { return cues_; }
+  const Detector& detector() const { return detector_; }
+
+ private:
+  void check(const Frame& frame) const;
+
+  Detector detector_;
+  data::CueTracker tracker_{};
+  std::vector<std::string> cameras_{};  // names of the sequence's cameras
+  std::vector<data::SensorCues> cues_{};
+};
+
+}  // namespace camber::detection

@@ -1,0 +1,16 @@
+#pragma once
+#include <vector>
+
+#include "camber/detection/detector.h"
+
+namespace camber::detection {
+
+/// Refuses a detector that is being trained or that has no encoders of its own.
+void check_can_detect(const DetectorImpl& model);
+
+/// Boxes of one frame with what is known of its sensors: points are cut to the space, position embeddings of the keys
+/// kept for each calibration.
+std::vector<Detection> detect_delivery(DetectorImpl& model, data::Delivery delivery,
+                                       std::vector<data::SensorCues> cues);
+
+}  // namespace camber::detection
