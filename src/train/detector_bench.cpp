@@ -4,7 +4,9 @@
 #include <map>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
+#include <camber/data/cues.h>
 #include <camber/train/detector_bench.h>
 #include <camber/train/detector_options.h>
 #include <camber/train/training_loop.h>
@@ -52,14 +54,20 @@ class Stages {
   std::map<std::string, std::vector<double>> times_;
 };
 
-void time_frame(detection::Detector& detector, const data::Dataset& dataset, data::Index sample, Stages& stages) {
+void time_frame(detection::Detector& detector, const data::Dataset& dataset, data::Index sample,
+                data::CueTracker& tracker, Stages& stages) {
   torch::NoGradGuard no_grad;
   const detection::DetectorOptions& options = detector->options();
   const auto& parts = detector->parts();
-  const data::Delivery delivery = stages.time(
+  data::Delivery delivery = stages.time(
       "decode", [&] { return data::clean_delivery(data::load_frame(dataset, sample, options.frame_options())); });
   const auto begin = std::chrono::steady_clock::now();
-  const auto batch = stages.time("collate", [&] { return detection::collate(delivery, {}, options); });
+  if (dataset.tables().sample[sample].previous == data::kNone) {
+    tracker.reset();
+  }
+  auto cues = stages.time("cues", [&] { return tracker.next(delivery); });
+  const auto batch =
+      stages.time("collate", [&] { return detection::collate(std::move(delivery), std::move(cues), options); });
   const auto pillars = stages.time("voxelise", [&] { return parts.voxelise(batch); });
   const auto maps = stages.time("encode", [&] { return parts.encode(batch, pillars); });
   const auto output = stages.time("head", [&] {
@@ -155,8 +163,9 @@ DetectorBench bench_detector(detection::Detector detector, const data::Dataset& 
     bench.parameters += parameter.numel();
   }
   Stages frames, steps;
+  data::CueTracker tracker;
   for (std::int64_t i = 0; i < options.warmup + options.repeats; ++i) {
-    time_frame(detector, dataset, split.samples[static_cast<std::size_t>(i) % split.samples.size()], frames);
+    time_frame(detector, dataset, split.samples[static_cast<std::size_t>(i) % split.samples.size()], tracker, frames);
   }
   bench.frame = frames.summary(options.warmup);
   const detection::DetectorBatch batch =

@@ -232,7 +232,8 @@ TEST_F(TrainProgram, TimesEveryStage) {
   EXPECT_EQ(report["keys"], 1024 + 540);
   std::vector<std::string> stages;
   for (const Json& row : report["frame"]) stages.push_back(row["stage"]);
-  EXPECT_EQ(stages, (std::vector<std::string>{"decode", "collate", "voxelise", "encode", "head", "boxes", "detect"}));
+  EXPECT_EQ(stages,
+            (std::vector<std::string>{"decode", "cues", "collate", "voxelise", "encode", "head", "boxes", "detect"}));
   EXPECT_EQ(report["training"].size(), 5U);
 }
 
