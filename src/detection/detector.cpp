@@ -140,10 +140,6 @@ void DetectorImpl::train(bool on) {
   parts_->positions->clear();
 }
 
-void DetectorImpl::apply_schedule(std::int64_t epoch, std::int64_t step) {
-  if (parts_->head->attention_bias) parts_->head->attention_bias->apply_schedule(epoch, step);
-}
-
 std::vector<std::vector<Detection>> DetectorImpl::decode(const DetectorOutput& output,
                                                          const DetectorBatch& batch) const {
   const torch::NoGradGuard guard;

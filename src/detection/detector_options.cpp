@@ -19,15 +19,6 @@ void check_stride(const char* name, std::int64_t size, std::int64_t stride) {
            std::to_string(size));
 }
 
-bool uses_content(nn::RouterMode mode) {
-  return mode != nn::RouterMode::kOff && mode != nn::RouterMode::kConstant && mode != nn::RouterMode::kOracle &&
-         mode != nn::RouterMode::kCues;
-}
-
-bool uses_cues(nn::RouterMode mode) {
-  return mode == nn::RouterMode::kCues || (uses_content(mode) && mode != nn::RouterMode::kContent);
-}
-
 }  // namespace
 
 void SpaceOptions::validate() const {
@@ -143,9 +134,9 @@ data::FrameOptions DetectorOptions::frame_options() const {
 
 std::vector<ParameterRule> parameter_rules(const DetectorOptions& options) {
   std::vector<ParameterRule> rules;
-  if (uses_cues(options.router.mode))
+  if (nn::uses_cues(options.router.mode))
     for (const char* gain : {"router.age_gain", "router.level_gain", "router.offset"}) rules.push_back({gain, 3, 0});
-  if (uses_content(options.router.mode)) rules.push_back({"router.", 0.1, 1});
+  if (nn::uses_content(options.router.mode)) rules.push_back({"router.", 0.1, 1});
   if (options.encoder.kind == EncoderKind::kReference) {
     rules.push_back({"camera_encoder.backbone", 0.01, 5});
     rules.push_back({"camera_encoder.neck", 0.1, 1});

@@ -188,8 +188,14 @@ ops::StructuredBias AttentionBiasImpl::forward(const torch::Tensor& trust, const
 void AttentionBiasImpl::apply_schedule(std::int64_t epoch, std::int64_t step) {
   scale->apply_schedule(epoch, step);
   if (segment_scale) segment_scale->apply_schedule(epoch, step);
+  apply_clip_schedule(epoch);
+}
+
+bool AttentionBiasImpl::apply_clip_schedule(std::int64_t epoch) {
+  const auto before = clip_in_force_.item<double>();
   for (const auto& entry : options.clip_schedule)
     if (epoch >= entry.from_epoch) clip_in_force_.fill_(entry.clip);
+  return clip_in_force_.item<double>() != before;
 }
 
 double AttentionBiasImpl::clip() const {

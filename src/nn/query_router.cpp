@@ -3,26 +3,6 @@
 #include "camber/random/stream.h"
 
 namespace camber::nn {
-namespace {
-
-bool uses_content(RouterMode mode) {
-  switch (mode) {
-    case RouterMode::kContent:
-    case RouterMode::kLearned:
-    case RouterMode::kZeroSum:
-    case RouterMode::kSupervised:
-    case RouterMode::kShuffled:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool uses_cues(RouterMode mode) {
-  return mode == RouterMode::kCues || (uses_content(mode) && mode != RouterMode::kContent);
-}
-
-}  // namespace
 
 void QueryRouterOptions::validate() const {
   for (const auto& [name, size] : {std::pair{"bev_window", bev_window}, std::pair{"camera_window", camera_window}})

@@ -1,5 +1,7 @@
 #include "camber/ops/biased_attention.h"
 
+#include <tuple>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -174,12 +176,8 @@ void run_forward_autocast(const c10::OperatorHandle&, Stack* stack) {
 // A second derivative would need the derivative of the recomputing pass; nobody has asked for it.
 struct RefuseDoubleBackward : public torch::autograd::Function<RefuseDoubleBackward> {
   // The tensors stand apart to make edges in the graph; `b` holds everything.
-  static variable_list forward(AutogradContext*, const at::Tensor& /*grad_output*/, const at::Tensor& /*q*/,
-                               const at::Tensor& /*k*/, const at::Tensor& /*v*/,
-                               const std::optional<at::Tensor>& /*grad_logsumexp*/,
-                               const std::optional<at::Tensor>& /*window_value*/,
-                               const std::optional<at::Tensor>& /*segment_value*/,
-                               const std::optional<at::Tensor>& /*attn_mask*/, const BackwardArguments& b) {
+  template <class... Edges>
+  static variable_list forward(AutogradContext*, const BackwardArguments& b, const Edges&... /*edges*/) {
     const at::AutoDispatchBelowADInplaceOrView guard;
     return call_backward(b);
   }
@@ -196,30 +194,29 @@ std::optional<at::Tensor> optional_of(const at::Tensor& t) {
 
 void run_backward_autograd(const c10::OperatorHandle&, Stack* stack) {
   const auto b = pop_backward_arguments(*stack);
-  const auto& a = b.forward;
-  for (auto& gradient : RefuseDoubleBackward::apply(b.grad_output, a.q, a.k, a.v, optional_of(b.grad_logsumexp),
-                                                    optional_of(a.window_value), optional_of(a.segment_value),
-                                                    optional_of(a.attn_mask), b))
-    stack->emplace_back(std::move(gradient));
+  auto gradients = std::apply(
+      [&b](const auto*... input) {
+        return RefuseDoubleBackward::apply(b, b.grad_output, optional_of(b.grad_logsumexp), optional_of(*input)...);
+      },
+      b.forward.differentiable());
+  for (auto& gradient : gradients) stack->emplace_back(std::move(gradient));
 }
 
 struct BiasedAttention : public torch::autograd::Function<BiasedAttention> {
-  // The six differentiable inputs stand apart, so that autograd sees them; `rest` holds everything.
-  static variable_list forward(AutogradContext* context, const at::Tensor& /*q*/, const at::Tensor& /*k*/,
-                               const at::Tensor& /*v*/, const std::optional<at::Tensor>& /*window_value*/,
-                               const std::optional<at::Tensor>& /*segment_value*/,
-                               const std::optional<at::Tensor>& /*attn_mask*/, const AttentionArguments& rest) {
+  // The differentiable inputs stand apart, so that autograd sees them; `a` holds everything.
+  template <class... Inputs>
+  static variable_list forward(AutogradContext* context, const AttentionArguments& a, const Inputs&... /*inputs*/) {
     const at::AutoDispatchBelowADInplaceOrView guard;
-    const auto result = call_forward(rest);
+    const auto result = call_forward(a);
     variable_list saved;
-    for (const at::Tensor* tensor : rest.tensors()) saved.push_back(*tensor);
+    for (const at::Tensor* tensor : a.tensors()) saved.push_back(*tensor);
     saved.push_back(result.output);
     saved.push_back(result.logsumexp);
     context->save_for_backward(std::move(saved));
-    context->saved_data["softmax_scale"] = rest.softmax_scale;
-    context->saved_data["dropout"] = rest.dropout;
-    context->saved_data["seed"] = rest.seed;
-    context->saved_data["implementation"] = rest.implementation;
+    context->saved_data["softmax_scale"] = a.softmax_scale;
+    context->saved_data["dropout"] = a.dropout;
+    context->saved_data["seed"] = a.seed;
+    context->saved_data["implementation"] = a.implementation;
     context->set_materialize_grads(false);
     context->mark_non_differentiable({result.row_statistics, result.segment_mass});
     return {result.output, result.logsumexp, result.row_statistics, result.segment_mass};
@@ -246,14 +243,14 @@ struct BiasedAttention : public torch::autograd::Function<BiasedAttention> {
     b.forward.dropout = context->saved_data["dropout"].toDouble();
     b.forward.seed = context->saved_data["seed"].toInt();
     b.forward.implementation = context->saved_data["implementation"].toStringRef();
-    variable_list result(kGradients + 1);
+    variable_list result(1 + kGradients);  // what forward takes: the arguments, then the differentiable inputs
     if (!gradients[0].defined() && !gradients[1].defined()) return result;
     b.grad_output = gradients[0].defined() ? gradients[0] : at::zeros_like(b.output);
     b.grad_logsumexp = gradients[1];
     b.needs = needed(context, b.forward);
     const auto computed = call_backward(b);
     for (std::size_t i = 0; i < kGradients; ++i)
-      if (b.needs[i]) result[i] = computed[i];
+      if (b.needs[i]) result[1 + i] = computed[i];
     return result;
   }
 };
@@ -267,8 +264,8 @@ void run_forward_autograd(const c10::OperatorHandle&, Stack* stack) {
     if (a.readable()) check_contents(a);
     return push_result(*stack, reference_forward(a));
   }
-  const auto result = BiasedAttention::apply(a.q, a.k, a.v, optional_of(a.window_value), optional_of(a.segment_value),
-                                             optional_of(a.attn_mask), a);
+  const auto result = std::apply(
+      [&a](const auto*... input) { return BiasedAttention::apply(a, optional_of(*input)...); }, a.differentiable());
   push_result(*stack, {result[0], result[1], result[2], result[3]});
 }
 

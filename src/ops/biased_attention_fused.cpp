@@ -143,10 +143,10 @@ std::array<at::Tensor, kGradients> fused_backward(const AttentionArguments& a, c
       .grad_logsumexp = grad_logsumexp.defined()
                             ? prepared.keep(grad_logsumexp.to(at::kFloat).contiguous()).const_data_ptr<float>()
                             : nullptr};
-  const std::array<at::Tensor, kGradients> inputs = {a.q, a.k, a.v, a.window_value, a.segment_value, a.attn_mask};
+  const auto inputs = a.differentiable();
   auto gradients = empty_gradients(a, needs);
   for (std::size_t i = 0; i < kGradients; ++i)
-    if (needs[i]) gradients[i] = at::empty(inputs[i].sizes(), inputs[i].options().dtype(at::kFloat));
+    if (needs[i]) gradients[i] = at::empty(inputs[i]->sizes(), inputs[i]->options().dtype(at::kFloat));
   const auto target = [&](Gradient which) {
     return needs[which] ? kernels::GradientRows{gradients[which].data_ptr<float>(), kernel_strides(gradients[which])}
                         : kernels::GradientRows{};
@@ -160,7 +160,7 @@ std::array<at::Tensor, kGradients> fused_backward(const AttentionArguments& a, c
                      .segment_value = pointer(kSegmentValue),
                      .mask = target(kAttnMask)});
   for (std::size_t i = 0; i < kGradients; ++i)
-    if (needs[i]) gradients[i] = gradients[i].to(inputs[i].scalar_type());
+    if (needs[i]) gradients[i] = gradients[i].to(inputs[i]->scalar_type());
   return gradients;
 }
 

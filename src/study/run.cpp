@@ -27,16 +27,6 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-bool varies_over_queries(nn::RouterMode mode) {
-  return mode != nn::RouterMode::kConstant && mode != nn::RouterMode::kOracle && mode != nn::RouterMode::kCues;
-}
-
-bool looks_at_cues(const detection::DetectorOptions& options) {
-  const nn::RouterMode mode = options.router.mode;
-  return options.head.cue_input || (mode != nn::RouterMode::kOff && mode != nn::RouterMode::kConstant &&
-                                    mode != nn::RouterMode::kOracle && mode != nn::RouterMode::kContent);
-}
-
 // Half of a run that can go on: of the same configuration, and with a checkpoint.
 bool can_resume(const fs::path& folder, const train::DetectorTrainingOptions& options) {
   if (!fs::exists(folder / "config.toml")) return false;
@@ -87,10 +77,11 @@ ModelEvaluation evaluation_of(const StudyOptions& options, const RunTraining& tr
   if (own.has_router()) {
     request.control_conditions = plan.control_conditions;
     for (const std::string& control : plan.controls)
-      if (varies_over_queries(own.router.mode) || (control != "mean" && control != "shuffled"))
+      if (nn::uses_content(own.router.mode) || (control != "mean" && control != "shuffled"))
         request.controls.push_back(control);
   }
-  if (looks_at_cues(own) || training.absent_above_age > 0) request.swapped_cues = plan.swapped_cues;
+  if (own.head.cue_input || nn::uses_cues(own.router.mode) || training.absent_above_age > 0)
+    request.swapped_cues = plan.swapped_cues;
   return request;
 }
 

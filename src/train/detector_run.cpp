@@ -175,7 +175,6 @@ bool Run::train() {
 
 NamedLosses Run::losses_of(std::int64_t batch) {
   const std::int64_t step = batch / options_.loop.accumulate;
-  detector_->apply_schedule(step / options_.loop.steps_per_epoch, step);
   const std::optional<data::Batch> frames = loader_->next();
   if (!frames || frames->step != batch) {
     throw std::logic_error(sentence("[train] the loader must give batch ", batch));
@@ -218,8 +217,7 @@ void Run::observe_health(std::int64_t step, health::Figures& figures) {
   torch::NoGradGuard no_grad;
   HealthAdapter adapter(step);
   adapter.add_scales(loop_.projector(), reaches_);
-  const nn::RouterMode mode = options_.detector.router.mode;
-  add_output(adapter, *watched_, mode != nn::RouterMode::kConstant && mode != nn::RouterMode::kOracle);
+  add_output(adapter, *watched_, nn::learns_trust(options_.detector.router.mode));
   const health::HealthReport report = monitor_.observe(adapter.sample());
   figures.insert(figures.end(), report.figures.begin(), report.figures.end());
   for (const health::Finding& finding : report.findings) {

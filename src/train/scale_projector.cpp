@@ -67,11 +67,20 @@ ScaleProjector::ScaleProjector(torch::nn::Module& model) {
       scales_.push_back({name, nn::BoundedScale(std::move(scale))});
     }
   };
+  const auto add_clip = [this](std::shared_ptr<nn::AttentionBiasImpl> bias) {
+    if (bias) {
+      biases_.push_back(std::move(bias));
+    }
+  };
+  // A model on the stack cannot be shared, and only a scale or a bias itself must be.
   if (dynamic_cast<nn::BoundedScaleImpl*>(&model) != nullptr) {
     add("", std::dynamic_pointer_cast<nn::BoundedScaleImpl>(model.shared_from_this()));
+  } else if (dynamic_cast<nn::AttentionBiasImpl*>(&model) != nullptr) {
+    add_clip(std::dynamic_pointer_cast<nn::AttentionBiasImpl>(model.shared_from_this()));
   }
   for (const auto& module : model.named_modules("", /*include_self=*/false)) {
     add(module.key(), std::dynamic_pointer_cast<nn::BoundedScaleImpl>(module.value()));
+    add_clip(std::dynamic_pointer_cast<nn::AttentionBiasImpl>(module.value()));
   }
 }
 
@@ -116,6 +125,9 @@ bool ScaleProjector::apply_schedule(std::int64_t epoch, std::int64_t step) {
   bool changed = false;
   for (NamedScale& entry : scales_) {
     changed = entry.scale->apply_schedule(epoch, step) || changed;
+  }
+  for (const auto& bias : biases_) {
+    changed = bias->apply_clip_schedule(epoch) || changed;
   }
   return changed;
 }

@@ -6,6 +6,7 @@
 #include "camber/config/options.h"
 #include "camber/detection/frame.h"
 #include "camber/detection/weights.h"
+#include "camber/nn/attention_bias.h"
 #include "camber/storage/file.h"
 #include "camber/weights/load.h"
 #include "detection/example_batch.h"
@@ -216,7 +217,8 @@ TEST(Weights, AScheduledClipIsLoaded) {
   Detector detector(options, 1);
   detector->eval();
   const auto unscheduled = detector.detect(own.frame);
-  detector->apply_schedule(2, 0);
+  for (const auto& module : detector->modules())
+    if (auto* bias = module->as<nn::AttentionBias>()) bias->apply_schedule(2, 0);
   const auto path = std::filesystem::path(::testing::TempDir()) / "clip.safetensors";
   save(*detector, path);
   const auto expected = detector.detect(own.frame);

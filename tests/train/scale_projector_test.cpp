@@ -210,6 +210,26 @@ TEST(ScaleProjector, RunsClosuresSchedulesAndPenalties) {
   EXPECT_FALSE(ScaleProjector(*without_pull).penalty().defined());
 }
 
+// The clip of a bias is scheduled with the bounds of its scales, at the top of a model or below it.
+TEST(ScaleProjector, AppliesTheClipSchedule) {
+  struct Holder : torch::nn::Module {
+    nn::AttentionBias bias{nullptr};
+    Holder() {
+      bias =
+          register_module("bias", nn::AttentionBias(nn::AttentionBiasOptions{
+                                      .clip_schedule = {{.from_epoch = 1, .clip = 3}, {.from_epoch = 4, .clip = 2}}}));
+    }
+  } model;
+  ScaleProjector below(model), itself(*model.bias);
+  EXPECT_FALSE(below.apply_schedule(0, 0));
+  EXPECT_EQ(model.bias->clip(), 5);
+  EXPECT_TRUE(below.apply_schedule(1, 0));
+  EXPECT_FALSE(below.apply_schedule(3, 0));
+  EXPECT_EQ(model.bias->clip(), 3);
+  EXPECT_TRUE(itself.apply_schedule(4, 0));
+  EXPECT_EQ(model.bias->clip(), 2);
+}
+
 // A tightening schedule in the middle of a run: the scale is on its new bound at once and still learns.
 TEST(ScaleProjector, LearnsOnAfterTightening) {
   BoundedScale scale(BoundedScaleOptions{.bounds_schedule = {{.from_step = 50, .min = 0.5, .max = 3}}});

@@ -98,9 +98,6 @@ class DetectorImpl : public torch::nn::Module {
   /// Also forgets embeddings of keys that detect() kept: training changes them.
   void train(bool on = true) override;
 
-  /// Takes the bounds and the clip of the bias's schedules.
-  void apply_schedule(std::int64_t epoch, std::int64_t step);
-
   /// Position embeddings of the keys of one frame's sensors, [1, K, C]; they depend on calibration and weights alone.
   torch::Tensor key_positions(const nn::SensorScene& scene);
   /// forward with embeddings of the keys that are known from before.

@@ -56,8 +56,10 @@ class AttentionBiasImpl : public torch::nn::Cloneable<AttentionBiasImpl> {
   /// clip(w * scale, +-c) per map, [Hb, B*Q, M]: the effective lean without the profile.
   torch::Tensor strength(const torch::Tensor& trust, std::int64_t num_maps, std::int64_t layer);
 
-  /// Takes the clip of options.clip_schedule for this epoch; the scales take their own bounds.
+  /// Takes the bounds of both scales and the clip for this epoch and step. train::ScaleProjector does it for a model.
   void apply_schedule(std::int64_t epoch, std::int64_t step);
+  /// Takes the clip of options.clip_schedule for this epoch; true when it changed.
+  bool apply_clip_schedule(std::int64_t epoch);
   /// The clip in force: the option, the schedule's, the file's, or the scale's max.
   double clip() const;
   /// The penalties of both scales, to add to the loss.

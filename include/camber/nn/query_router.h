@@ -26,6 +26,29 @@ enum class RouterMode {
   kShuffled,    // learned weights, permuted over the queries: a control at test time
 };
 
+/// Whether trust comes from what the query sees locally, from the sensors' cues, or from either: then the router has
+/// parameters to learn. Trust from content differs over the queries of a frame.
+constexpr bool uses_content(RouterMode mode) {
+  switch (mode) {
+    case RouterMode::kContent:
+    case RouterMode::kLearned:
+    case RouterMode::kZeroSum:
+    case RouterMode::kSupervised:
+    case RouterMode::kShuffled:
+      return true;
+    default:
+      return false;
+  }
+}
+
+constexpr bool uses_cues(RouterMode mode) {
+  return mode == RouterMode::kCues || (uses_content(mode) && mode != RouterMode::kContent);
+}
+
+constexpr bool learns_trust(RouterMode mode) {
+  return uses_content(mode) || uses_cues(mode);
+}
+
 struct QueryRouterOptions {
   RouterMode mode = RouterMode::kLearned;
   WeightActivation activation = WeightActivation::kTanh;

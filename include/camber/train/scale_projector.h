@@ -1,8 +1,10 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include <camber/nn/attention_bias.h>
 #include <camber/nn/bounded_scale.h>
 
 #include <torch/nn/module.h>
@@ -39,7 +41,8 @@ class ScaleProjector {
   /// decay on one of them is told once: it would pull a scale to 0, and one in log space to 1.
   void project(torch::optim::Optimizer& optimizer);
 
-  /// Gives every scale its bounds for this epoch and step; true when any changed.
+  /// Gives every scale its bounds, and every attention bias of the model its clip, for this epoch and step; true when
+  /// any changed.
   bool apply_schedule(std::int64_t epoch, std::int64_t step);
 
   /// The sum of the scales' penalties, to add to the loss; undefined when no scale has an l2_weight.
@@ -49,6 +52,7 @@ class ScaleProjector {
 
  private:
   std::vector<NamedScale> scales_;
+  std::vector<std::shared_ptr<nn::AttentionBiasImpl>> biases_;
   bool warned_of_decay_ = false;
 };
 
