@@ -3,7 +3,6 @@
 #include <array>
 #include <cmath>
 
-#include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -14,7 +13,7 @@
 #include "kernels/sparse.h"
 #include "ops/attention_arguments.h"
 #include "ops/kernel_views.h"
-#include "ops/sparse_attention_loops.h"
+#include "ops/sparse_attention_reference.h"
 
 namespace camber::ops {
 namespace {
@@ -80,18 +79,8 @@ void check_saved(const at::Tensor& grad, const at::Tensor& output, const at::Ten
   check_one("logsumexp", logsumexp, rows);
 }
 
-using Gradients = std::array<at::Tensor, 4>;  // of q, k, v and value; undefined: not asked for
-
-// The inputs as both implementations read them.
-struct Inputs {
-  at::Tensor q, k, v, row_offsets, key_index, bias;  // bias may be undefined
-  double scale;
-
-  std::int64_t rows() const { return q.size(0) * q.size(2); }
-};
-
-Inputs inputs_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& row_offsets,
-                 const at::Tensor& key_index, const OptionalTensor& bias, std::optional<double> softmax_scale) {
+SparseInputs inputs_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& row_offsets,
+                       const at::Tensor& key_index, const OptionalTensor& bias, std::optional<double> softmax_scale) {
   return {with_unit_stride(q),       with_unit_stride(k),    with_unit_stride(v),
           row_offsets.contiguous(),  key_index.contiguous(), bias ? bias->contiguous() : at::Tensor{},
           scale_of(q, softmax_scale)};
@@ -110,7 +99,7 @@ kernels::GradientRows gradient_rows(const at::Tensor& t) {
   return t.defined() ? kernels::GradientRows{t.data_ptr<float>(), kernel_strides(t)} : kernels::GradientRows{};
 }
 
-kernels::SparseProblem kernel_problem(const Inputs& in) {
+kernels::SparseProblem kernel_problem(const SparseInputs& in) {
   kernels::SparseProblem problem{.batches = in.q.size(0),
                                  .heads = in.q.size(1),
                                  .queries = in.q.size(2),
@@ -131,7 +120,7 @@ kernels::SparseProblem kernel_problem(const Inputs& in) {
   return problem;
 }
 
-void forward_float(const Inputs& in, const at::Tensor& output, const at::Tensor& logsumexp) {
+void forward_float(const SparseInputs& in, const at::Tensor& output, const at::Tensor& logsumexp) {
   kernels::sparse_forward(kernel_problem(in),
                           {.output = output.data_ptr<float>(),
                            .output_strides = kernel_strides(output),
@@ -139,8 +128,8 @@ void forward_float(const Inputs& in, const at::Tensor& output, const at::Tensor&
                           kernels::chosen_isa());
 }
 
-void backward_float(const Inputs& in, const at::Tensor& grad, const at::Tensor& output, const at::Tensor& logsumexp,
-                    const Gradients& wanted) {
+void backward_float(const SparseInputs& in, const at::Tensor& grad, const at::Tensor& output,
+                    const at::Tensor& logsumexp, const SparseGradients& wanted) {
   kernels::sparse_backward(kernel_problem(in),
                            {.output = kernel_rows(output),
                             .logsumexp = logsumexp.const_data_ptr<float>(),
@@ -153,65 +142,6 @@ void backward_float(const Inputs& in, const at::Tensor& grad, const at::Tensor& 
                            kernels::chosen_isa());
 }
 
-// --- double: the plain definition ---
-
-sparse::Rows<const double> const_double_rows(const at::Tensor& t) {
-  return {t.const_data_ptr<double>(), t.stride(0), t.stride(1), t.stride(2), t.size(3)};
-}
-sparse::Rows<double> double_rows(const at::Tensor& t) {
-  return {t.data_ptr<double>(), t.stride(0), t.stride(1), t.stride(2), t.size(3)};
-}
-
-sparse::Problem double_problem(const Inputs& in) {
-  return {.heads = in.q.size(1),
-          .queries = in.q.size(2),
-          .entries = in.key_index.size(0),
-          .q = const_double_rows(in.q),
-          .k = const_double_rows(in.k),
-          .v = const_double_rows(in.v),
-          .row_offsets = in.row_offsets.const_data_ptr<std::int64_t>(),
-          .key_index = in.key_index.const_data_ptr<std::int32_t>(),
-          .bias = in.bias.defined() ? in.bias.const_data_ptr<double>() : nullptr,
-          .bias_heads = in.bias.defined() ? in.bias.size(0) : 0,
-          .scale = in.scale};
-}
-
-void forward_double(const Inputs& in, const at::Tensor& output, const at::Tensor& logsumexp) {
-  const auto problem = double_problem(in);
-  const auto out = double_rows(output);
-  auto* lse = logsumexp.data_ptr<double>();
-  at::parallel_for(0, in.rows(), 8, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) sparse::forward_row(problem, row, out, lse);
-  });
-}
-
-void backward_double(const Inputs& in, const at::Tensor& grad, const at::Tensor& output, const at::Tensor& logsumexp,
-                     const Gradients& wanted) {
-  const auto problem = double_problem(in);
-  const std::int64_t heads = in.q.size(1), entries = in.key_index.size(0);
-  const auto weights = at::empty({heads, entries}, in.q.options()),
-             slopes = at::empty({heads, entries}, in.q.options());
-  const auto grad_q = wanted[0].defined() ? wanted[0] : at::empty(in.q.sizes(), in.q.options());
-  auto *w = weights.data_ptr<double>(), *ds = slopes.data_ptr<double>();
-  at::parallel_for(0, in.rows(), 8, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row)
-      sparse::backward_row(problem, row, logsumexp.const_data_ptr<double>(), const_double_rows(output),
-                           const_double_rows(grad), w, ds, double_rows(grad_q));
-  });
-  if (wanted[3].defined()) wanted[3].copy_(wanted[3].size(0) == heads ? slopes : slopes.sum(0, true));
-  // One owner for each head of a batch: its rows in order.
-  at::parallel_for(0, in.q.size(0) * heads, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      if (wanted[1].defined())
-        sparse::scatter_head(problem, i / heads, i % heads, ds, problem.q, in.scale, double_rows(wanted[1]),
-                             in.k.size(2));
-      if (wanted[2].defined())
-        sparse::scatter_head(problem, i / heads, i % heads, w, const_double_rows(grad), 1.0, double_rows(wanted[2]),
-                             in.k.size(2));
-    }
-  });
-}
-
 // --- The operators ---
 
 std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -219,16 +149,16 @@ std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& q, const at::Te
                                                const OptionalTensor& bias, std::optional<double> softmax_scale) {
   check("sparse_attention", q, k, v, row_offsets, key_index, bias, softmax_scale);
   check_contents("sparse_attention", k, row_offsets, key_index, bias);
-  const Inputs in = inputs_of(q, k, v, row_offsets, key_index, bias, softmax_scale);
+  const SparseInputs in = inputs_of(q, k, v, row_offsets, key_index, bias, softmax_scale);
   auto output = empty_output(q, v), logsumexp = empty_logsumexp(q);
-  (q.scalar_type() == at::kFloat ? forward_float : forward_double)(in, output, logsumexp);
+  (q.scalar_type() == at::kFloat ? forward_float : sparse_reference_forward)(in, output, logsumexp);
   return {output, logsumexp};
 }
 
-Gradients empty_gradients(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& bias,
-                          const c10::List<bool>& needs, bool placeholders) {
+SparseGradients empty_gradients(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                const OptionalTensor& bias, const c10::List<bool>& needs, bool placeholders) {
   const std::array<OptionalTensor, 4> of = {q, k, v, bias};
-  Gradients gradients;
+  SparseGradients gradients;
   for (std::size_t i = 0; i < of.size(); ++i) {
     if (of[i] && needs.get(i))
       gradients[i] = at::empty_symint(of[i]->sym_sizes(), of[i]->options());
@@ -246,9 +176,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward_cpu(
   check(kOp, q, k, v, row_offsets, key_index, bias, softmax_scale);
   check_saved(grad, output, logsumexp, q, v, needs);
   check_rows(kOp, row_offsets, key_index, k.size(2));
-  const Inputs in = inputs_of(q, k, v, row_offsets, key_index, bias, softmax_scale);
-  Gradients gradients = empty_gradients(q, k, v, bias, needs, false);
-  (q.scalar_type() == at::kFloat ? backward_float : backward_double)(
+  const SparseInputs in = inputs_of(q, k, v, row_offsets, key_index, bias, softmax_scale);
+  SparseGradients gradients = empty_gradients(q, k, v, bias, needs, false);
+  (q.scalar_type() == at::kFloat ? backward_float : sparse_reference_backward)(
       in, with_unit_stride(grad), with_unit_stride(output), logsumexp.contiguous(), gradients);
   for (auto& gradient : gradients)
     if (!gradient.defined()) gradient = at::empty({0}, q.options());
@@ -268,7 +198,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward_meta(
     const OptionalTensor& bias, std::optional<double> softmax_scale, const c10::List<bool>& needs) {
   check("sparse_attention_backward", q, k, v, row_offsets, key_index, bias, softmax_scale);
   check_saved(grad, output, logsumexp, q, v, needs);
-  const Gradients gradients = empty_gradients(q, k, v, bias, needs, true);
+  const SparseGradients gradients = empty_gradients(q, k, v, bias, needs, true);
   return {gradients[0], gradients[1], gradients[2], gradients[3]};
 }
 

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <vector>
 
-#include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -14,13 +12,16 @@
 #include <torch/library.h>
 
 #include "camber/geometry/key_layout.h"
-#include "ops/attention_arguments.h"
+#include "kernels/windows.h"
+#include "ops/argument_checks.h"
+#include "ops/windows_reference.h"
 
 namespace camber::ops {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+constexpr std::int64_t kRowsAThread = 256;
 using WindowTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 geometry::KeyLayout layout_of(const at::Tensor& map_shape) {
@@ -123,27 +124,30 @@ void check_values_backward(const at::Tensor& grad, const at::Tensor& profile, co
   TORCH_CHECK_VALUE(maps >= 0, "[window_values_backward] maps must be at least 0, got ", maps);
 }
 
+kernels::WindowLists lists_of(const at::Tensor& profile, const at::Tensor& row_offsets, const at::Tensor& map_index,
+                              std::int64_t maps) {
+  return {.rows = row_offsets.size(0) - 1,
+          .maps = maps,
+          .entries = profile.size(0),
+          .row_offsets = row_offsets.const_data_ptr<std::int64_t>(),
+          .map_index = map_index.const_data_ptr<std::int32_t>(),
+          .profile = profile.const_data_ptr<float>()};
+}
+
 at::Tensor window_values_cpu(const at::Tensor& strength_in, const at::Tensor& profile_in,
                              const at::Tensor& row_offsets_in, const at::Tensor& map_index_in) {
   check_values(strength_in, profile_in, row_offsets_in, map_index_in);
   const auto strength = strength_in.contiguous(), profile = profile_in.contiguous();
   const auto row_offsets = row_offsets_in.contiguous(), map_index = map_index_in.contiguous();
-  const std::int64_t heads = strength.size(0), rows = strength.size(1), maps = strength.size(2),
-                     entries = profile.size(0);
-  const auto* offsets = row_offsets.const_data_ptr<std::int64_t>();
-  const auto* map = map_index.const_data_ptr<std::int32_t>();
-  check_offsets("window_values", "row_offsets", row_offsets, "row", "nnz", entries);
-  check_map_index("window_values", map_index, maps);
-  auto value = at::empty({heads, entries}, strength.options());
-  AT_DISPATCH_FLOATING_TYPES(strength.scalar_type(), "window_values", [&] {
-    const auto* s = strength.const_data_ptr<scalar_t>();
-    const auto* g = profile.const_data_ptr<scalar_t>();
-    auto* out = value.data_ptr<scalar_t>();
-    for (std::int64_t h = 0; h < heads; ++h)
-      for (std::int64_t row = 0; row < rows; ++row)
-        for (std::int64_t e = offsets[row]; e < offsets[row + 1]; ++e)
-          out[h * entries + e] = g[e] * s[(h * rows + row) * maps + map[e]];
-  });
+  check_offsets("window_values", "row_offsets", row_offsets, "row", "nnz", profile.size(0));
+  check_map_index("window_values", map_index, strength.size(2));
+  if (strength.scalar_type() == at::kDouble) return window_values_reference(strength, profile, row_offsets, map_index);
+  const auto lists = lists_of(profile, row_offsets, map_index, strength.size(2));
+  auto value = at::empty({strength.size(0), lists.entries}, strength.options());
+  const auto* s = strength.const_data_ptr<float>();
+  auto* out = value.data_ptr<float>();
+  at::parallel_for(0, strength.size(0) * lists.rows, kRowsAThread,
+                   [&](std::int64_t first, std::int64_t last) { kernels::window_values(lists, s, first, last, out); });
   return value;
 }
 
@@ -153,27 +157,16 @@ at::Tensor window_values_backward_cpu(const at::Tensor& grad_in, const at::Tenso
   check_values_backward(grad_in, profile_in, row_offsets_in, map_index_in, maps);
   const auto grad = grad_in.contiguous(), profile = profile_in.contiguous();
   const auto row_offsets = row_offsets_in.contiguous(), map_index = map_index_in.contiguous();
-  const std::int64_t heads = grad.size(0), rows = row_offsets.size(0) - 1, entries = profile.size(0);
-  const auto* offsets = row_offsets.const_data_ptr<std::int64_t>();
-  const auto* map = map_index.const_data_ptr<std::int32_t>();
-  check_offsets("window_values_backward", "row_offsets", row_offsets, "row", "nnz", entries);
+  check_offsets("window_values_backward", "row_offsets", row_offsets, "row", "nnz", profile.size(0));
   check_map_index("window_values_backward", map_index, maps);
-  auto result = at::empty({heads, rows, maps}, grad.options());
-  AT_DISPATCH_FLOATING_TYPES(grad.scalar_type(), "window_values_backward", [&] {
-    const auto* g = profile.const_data_ptr<scalar_t>();
-    const auto* d = grad.const_data_ptr<scalar_t>();
-    auto* out = result.data_ptr<scalar_t>();
-    at::parallel_for(0, heads * rows, 256, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<double> sums(static_cast<std::size_t>(maps));
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t h = i / rows, row = i % rows;
-        std::fill(sums.begin(), sums.end(), 0.0);
-        for (std::int64_t e = offsets[row]; e < offsets[row + 1]; ++e)
-          sums[static_cast<std::size_t>(map[e])] += static_cast<double>(g[e]) * static_cast<double>(d[h * entries + e]);
-        for (std::int64_t m = 0; m < maps; ++m)
-          out[i * maps + m] = static_cast<scalar_t>(sums[static_cast<std::size_t>(m)]);
-      }
-    });
+  if (grad.scalar_type() == at::kDouble)
+    return window_values_backward_reference(grad, profile, row_offsets, map_index, maps);
+  const auto lists = lists_of(profile, row_offsets, map_index, maps);
+  auto result = at::empty({grad.size(0), lists.rows, maps}, grad.options());
+  const auto* g = grad.const_data_ptr<float>();
+  auto* out = result.data_ptr<float>();
+  at::parallel_for(0, grad.size(0) * lists.rows, kRowsAThread, [&](std::int64_t first, std::int64_t last) {
+    kernels::window_values_backward(lists, g, first, last, out);
   });
   return result;
 }

@@ -1,6 +1,6 @@
 #include "camber/ops/sparse_attention.h"
 
-#include <atomic>
+#include <cmath>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -78,6 +78,43 @@ TEST(SparseAttention, AnEmptyListGivesZerosAndNoGradient) {
   const auto out = sparse_attention(q, k, k, at::tensor({0, 2, 2, 3}, at::kLong), at::tensor({0, 4, 1}, at::kInt));
   EXPECT_EQ(out.select(2, 1).abs().max().item<double>(), 0);
   EXPECT_EQ(torch::autograd::grad({out.square().sum()}, {q})[0].select(2, 1).abs().max().item<double>(), 0);
+}
+
+// Entry 1 of query 0 is removed by -inf; its key and value are NaN, or inf. In both types it adds nothing to any
+// result, and a listed key that is not removed still shows its NaN.
+TEST(SparseAttention, ARemovedKeyLeaksNothing) {
+  const auto row_offsets = at::tensor({0, 3, 5}, at::kLong);
+  const auto key_index = at::tensor({0, 1, 2, 0, 3}, at::kInt);
+  for (const at::ScalarType type : {at::kDouble, at::kFloat})
+    for (const double odd : {std::nan(""), kInfinity}) {
+      const auto made = [&](double content) {
+        at::manual_seed(7);
+        std::vector<at::Tensor> leaves = {at::randn({1, 2, 2, 5}, type), at::randn({1, 2, 4, 5}, type),
+                                          at::randn({1, 2, 4, 6}, type), at::randn({2, 5}, type)};
+        leaves[1].select(2, 1).fill_(content);
+        leaves[2].select(2, 1).fill_(content);
+        leaves[3].select(1, 1).fill_(-kInfinity);
+        for (auto& leaf : leaves) leaf.requires_grad_(true);
+        const auto out = sparse_attention(leaves[0], leaves[1], leaves[2], row_offsets, key_index, leaves[3]);
+        auto results = torch::autograd::grad({out.square().sum()}, leaves);
+        results.push_back(out);
+        return results;
+      };
+      const auto expected = made(0.5), actual = made(odd);
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_TRUE(same_bits(actual[i], expected[i])) << c10::toString(type) << " " << odd << " " << i;
+    }
+}
+
+TEST(SparseAttention, AListedNanIsSeenByItsOwnRowAlone) {
+  for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
+    auto k = at::randn({1, 1, 3, 4}, type);
+    k.select(2, 2).fill_(std::nan(""));
+    const auto q = at::randn({1, 1, 2, 4}, type), v = at::randn({1, 1, 3, 4}, type);
+    const auto out = sparse_attention(q, k, v, at::tensor({0, 2, 4}, at::kLong), at::tensor({0, 1, 1, 2}, at::kInt));
+    EXPECT_TRUE(out.select(2, 0).isfinite().all().item<bool>());
+    EXPECT_TRUE(out.select(2, 1).isnan().all().item<bool>());
+  }
 }
 
 TEST(SparseAttention, BitsDoNotDependOnTheNumberOfThreads) {

@@ -4,7 +4,6 @@
 
 #include <torch/csrc/autograd/autograd.h>
 
-#include "camber/ops/windows.h"
 #include "support/attention_cases.h"
 #include "support/comparison.h"
 
@@ -91,24 +90,6 @@ TEST(StructuredBias, FromDenseKeepsGradientsOnItsSupportAndRefusesToGuessIt) {
   EXPECT_EQ(gradient.ne(0).sum().item<std::int64_t>(), 1);
   EXPECT_EQ(error_of([&] { dense_mask(dense, DenseLayout::kQueryBatchKey, 1, 2); }),
             "[StructuredBias] dense must be [Q, B, K] with B = 1 and H = 2, got Double [1, 2, 6]");
-}
-
-TEST(WindowValues, SpreadStrengthAndSumItBack) {
-  const auto center = at::tensor({1, 1, -1, 0, 3, 0, 0, 0}, at::kLong).view({1, 2, 2, 2});
-  const auto size = at::tensor({3, 3, 3, 1}, at::kInt).view({1, 2, 2});
-  const auto shape = at::tensor({4, 3, 2, 2}, at::kLong).view({2, 2});
-  const auto index = build_windows(center, size, shape);
-  // Query 0: 3x3 on map 0, nothing on map 1. Query 1: cut at the corner of map 0 to 2x2, one cell on map 1.
-  EXPECT_TRUE(index.row_offsets.equal(at::tensor({0, 9, 14}, at::kLong)));
-  EXPECT_TRUE(index.key_index.equal(at::tensor({0, 1, 2, 4, 5, 6, 8, 9, 10, 2, 3, 6, 7, 12}, at::kInt)));
-  EXPECT_TRUE(index.squared_distance.equal(at::tensor({2, 1, 2, 1, 0, 1, 2, 1, 2, 1, 0, 2, 1, 0}, at::kInt)));
-  const auto strength = at::randn({2, 2, 2}, at::kDouble).requires_grad_(true);
-  const auto profile = at::rand({14}, at::kDouble);
-  const auto value = window_values(strength, profile, index.row_offsets, index.map_index);
-  EXPECT_NEAR(value[1][13].item<double>(), profile[13].item<double>() * strength[1][1][1].item<double>(), 1e-15);
-  EXPECT_TRUE(gradients_match(
-      [&] { return window_values(strength, profile, index.row_offsets, index.map_index).square().sum(); },
-      {{"strength", strength}}));
 }
 
 }  // namespace
