@@ -70,8 +70,8 @@ std::string Command::help() const {
     text += "\nconfiguration, in the file of --config or on the command line:\n";
     for (const config::OptionRow& row : config::option_rows(configuration_.describe())) {
       const std::string limits = row.limits.empty() ? "" : fmt::format(" ({})", row.limits);
-      text += entry(fmt::format("--{}={}", row.path, row.type),
-                    fmt::format("{}{} [{}]", row.meaning, limits, row.standard));
+      const std::string standard = row.standard.empty() ? "" : fmt::format(" [{}]", row.standard);
+      text += entry(fmt::format("--{}={}", row.path, row.type), row.meaning + limits + standard);
     }
   }
   shared += entry("--help", "this text");

@@ -93,7 +93,20 @@ void write_table(const Description& table, const std::string& path, std::string&
   }
 }
 
+OptionRow preset_row(const Description& table, const std::string& path) {
+  std::vector<std::string> names, fields;
+  for (const Preset& preset : table.presets) names.push_back(preset.name);
+  for (const Entry& entry : table.presets[0].values) fields.push_back(entry.key);
+  return {.path = child_path(path, "preset"),
+          .type = fmt::format("{}", fmt::join(names, "|")),
+          .standard = "",
+          .limits = "",
+          .meaning = fmt::format("a named choice of {}; one of these written beside it, or later, wins over it",
+                                 fmt::join(fields, ", "))};
+}
+
 void add_rows(const Description& table, const std::string& path, std::vector<OptionRow>& rows) {
+  if (!table.presets.empty()) rows.push_back(preset_row(table, path));
   for (const Description& field : table.fields) {
     const std::string here = child_path(path, field.name);
     if (field.kind == Kind::kTable) {

@@ -62,12 +62,6 @@ void ExampleSet::add(std::span<const float> example_values, const std::string& c
   origins.push_back(std::move(origin));
 }
 
-std::vector<std::int64_t> ExampleSet::class_counts() const {
-  std::vector<std::int64_t> counts(class_names.size(), 0);
-  for (const std::int64_t c : class_of) ++counts[static_cast<std::size_t>(c)];
-  return counts;
-}
-
 std::uint64_t ExampleSet::fingerprint() const {
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   const auto mix = [&hash](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3; };

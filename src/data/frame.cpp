@@ -69,6 +69,9 @@ FrameObject object_of(const Dataset& dataset, const Frame& frame, Index row) {
 
 void FrameOptions::validate() const {
   range.validate();
+  if (feature_stride < 1)
+    throw std::invalid_argument("[FrameOptions] feature_stride must be at least 1, got " +
+                                std::to_string(feature_stride));
   if (picture_width < feature_stride || picture_height < feature_stride)
     throw std::invalid_argument("[FrameOptions] the picture must be at least one feature cell of " +
                                 std::to_string(feature_stride) + " pixels wide and high, got " +

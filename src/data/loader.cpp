@@ -24,6 +24,14 @@ FrameOptions wide(FrameOptions options) {
 }  // namespace
 
 void LoaderOptions::validate() const {
+  const auto check = [](const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
+    if (value < least || value > most)
+      throw std::invalid_argument("[Loader] " + std::string(name) + " must lie in " + std::to_string(least) + " .. " +
+                                  std::to_string(most) + ", got " + std::to_string(value));
+  };
+  check("batch_size", batch_size, 1, 4096);
+  check("epochs", epochs, 0, std::int64_t{1} << 32);
+  check("batches_ahead", batches_ahead, 1, 64);
   frame.validate();
   augmentation.validate();
   if (fixed_faults.empty()) faults.validate();

@@ -82,24 +82,6 @@ void check_schedule(const BoundedScaleOptions& options) {
   }
 }
 
-struct NamedPreset {
-  const char* name;
-  ScalePreset preset;
-};
-
-const std::vector<NamedPreset>& presets() {
-  static const std::vector<NamedPreset> all = {
-      {"conservative", {.scale = {.init = 2.5, .min = 0.5, .max = 5.0, .warn_threshold = 4.0}}},
-      {"aggressive", {.scale = {.init = 3.5, .min = 1.0, .max = 8.0, .warn_threshold = 6.0}}},
-      {"ultra_conservative", {.scale = {.init = 2.0, .min = 0.5, .max = 3.0, .warn_threshold = 2.5}}},
-      {"fixed", {.scale = {.init = 2.5, .learnable = false}}},
-      {"strong_fixed",
-       {.scale = {.init = 5.0, .learnable = false}, .weight_activation = WeightActivation::kSigmoid, .clip = 10.0}},
-      {"logit", {.scale = {.init = 25, .min = 1, .max = 100, .space = Space::kLog, .warn_threshold = 80}}},
-  };
-  return all;
-}
-
 }  // namespace
 
 void BoundedScaleOptions::validate() const {
@@ -148,23 +130,24 @@ std::int64_t BoundedScaleOptions::num_elements() const {
   return product;
 }
 
-ScalePreset scale_preset(std::string_view name) {
-  std::string known;
-  for (const NamedPreset& entry : presets()) {
-    if (name == entry.name) {
-      return entry.preset;
-    }
-    known += (known.empty() ? "" : ", ") + std::string(entry.name);
-  }
-  throw std::invalid_argument("[scale_preset] name must be one of " + known + ", got '" + std::string(name) + "'");
+std::vector<std::pair<std::string, BoundedScaleOptions>> BoundedScaleOptions::presets() {
+  return {{"conservative", {.init = 2.5, .min = 0.5, .max = 5.0, .warn_threshold = 4.0}},
+          {"aggressive", {.init = 3.5, .min = 1.0, .max = 8.0, .warn_threshold = 6.0}},
+          {"ultra_conservative", {.init = 2.0, .min = 0.5, .max = 3.0, .warn_threshold = 2.5}},
+          {"fixed", {.init = 2.5, .learnable = false}},
+          {"strong_fixed", {.init = 5.0, .learnable = false}},
+          {"logit", {.init = 25, .min = 1, .max = 100, .space = Space::kLog, .warn_threshold = 80}}};
 }
 
-std::vector<std::string> scale_preset_names() {
-  std::vector<std::string> names;
-  for (const NamedPreset& entry : presets()) {
-    names.emplace_back(entry.name);
+BoundedScaleOptions scale_preset(std::string_view name) {
+  std::string known;
+  for (const auto& [preset, options] : BoundedScaleOptions::presets()) {
+    if (name == preset) {
+      return options;
+    }
+    known += (known.empty() ? "" : ", ") + preset;
   }
-  return names;
+  throw std::invalid_argument("[scale_preset] name must be one of " + known + ", got '" + std::string(name) + "'");
 }
 
 }  // namespace camber::nn

@@ -333,8 +333,6 @@ AttentionOutput merge(const std::vector<at::Tensor>& outputs, const std::vector<
           .logsumexp = joint.masked_fill(dead, -std::numeric_limits<double>::infinity())};
 }
 
-void register_operators() {}
-
 TORCH_LIBRARY_IMPL(camber, CompositeExplicitAutograd, m) {
   m.impl("biased_attention", torch::CppFunction::makeFromBoxedFunction<&run_forward>());
   m.impl("biased_attention_backward", torch::CppFunction::makeFromBoxedFunction<&run_backward>());

@@ -72,10 +72,4 @@ std::string StudyPlan::opponent_of(const StudyArm& arm) const {
   return reference;
 }
 
-std::int64_t StudyPlan::base_seeds() const {
-  std::int64_t most = gates.doubled_seeds;
-  for (const StudyArm& arm : arms) most = std::max(most, seeds_of(arm));
-  return most;
-}
-
 }  // namespace camber::study

@@ -160,6 +160,13 @@ TEST(Loader, SaysWhatIsWrong) {
   EXPECT_EQ(message_of([&] { Loader(world.dataset, {}, options(), 1); }), "[Loader] samples must not be empty");
   EXPECT_EQ(message_of([&] { Loader(world.dataset, world.all.samples, options(), 1, 1, -2); }),
             "[Loader] first_step must be at least 0, got -2");
+  LoaderOptions none = options(), ahead = options();
+  none.batch_size = 0;
+  ahead.batches_ahead = 65;
+  EXPECT_EQ(message_of([&] { Loader(world.dataset, world.all.samples, none, 1); }),
+            "[Loader] batch_size must lie in 1 .. 4096, got 0");
+  EXPECT_EQ(message_of([&] { Loader(world.dataset, world.all.samples, ahead, 1); }),
+            "[Loader] batches_ahead must lie in 1 .. 64, got 65");
   const tests::TemporaryFolder folder;
   tests::write_small_world(folder.path());
   const Dataset dataset(folder.path(), tests::kSmallVersion);

@@ -1,8 +1,12 @@
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <stdexcept>
 
 #include <camber/config/options.h>
+#include <camber/nn/attention_bias_options.h>
 #include <camber/nn/bounded_scale_options.h>
 #include <gtest/gtest.h>
 
@@ -161,22 +165,78 @@ TEST(ScalePreset, FiguresAreThoseOfTheSpecification) {
       {"conservative", 2.5, 0.5, 5.0, 4.0, true},       {"aggressive", 3.5, 1.0, 8.0, 6.0, true},
       {"ultra_conservative", 2.0, 0.5, 3.0, 2.5, true}, {"fixed", 2.5, 0.5, 5.0, 4.0, false},
       {"strong_fixed", 5.0, 0.5, 5.0, 4.0, false},      {"logit", 25, 1, 100, 80, true}};
-  ASSERT_EQ(scale_preset_names().size(), expected.size());
+  ASSERT_EQ(BoundedScaleOptions::presets().size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(scale_preset_names()[i], expected[i].name);
-    const ScalePreset preset = scale_preset(expected[i].name);
-    preset.scale.validate();
-    EXPECT_EQ(preset.scale.init, expected[i].init) << expected[i].name;
-    EXPECT_EQ(preset.scale.min, expected[i].min) << expected[i].name;
-    EXPECT_EQ(preset.scale.max, expected[i].max) << expected[i].name;
-    EXPECT_EQ(preset.scale.warn_threshold, expected[i].warn) << expected[i].name;
-    EXPECT_EQ(preset.scale.learnable, expected[i].learnable) << expected[i].name;
-    EXPECT_EQ(preset.scale.constraint, Constraint::kProjected) << expected[i].name;
-    EXPECT_EQ(preset.scale.in_log_space(), preset.scale.init == 25) << expected[i].name;
-    const bool strong = std::string_view(expected[i].name) == "strong_fixed";
-    EXPECT_EQ(preset.weight_activation, strong ? std::optional(WeightActivation::kSigmoid) : std::nullopt);
-    EXPECT_EQ(preset.clip, strong ? std::optional(10.0) : std::nullopt);
+    EXPECT_EQ(BoundedScaleOptions::presets()[i].first, expected[i].name);
+    const BoundedScaleOptions preset = scale_preset(expected[i].name);
+    preset.validate();
+    EXPECT_EQ(preset.init, expected[i].init) << expected[i].name;
+    EXPECT_EQ(preset.min, expected[i].min) << expected[i].name;
+    EXPECT_EQ(preset.max, expected[i].max) << expected[i].name;
+    EXPECT_EQ(preset.warn_threshold, expected[i].warn) << expected[i].name;
+    EXPECT_EQ(preset.learnable, expected[i].learnable) << expected[i].name;
+    EXPECT_EQ(preset.constraint, Constraint::kProjected) << expected[i].name;
+    EXPECT_EQ(preset.in_log_space(), preset.init == 25) << expected[i].name;
   }
+}
+
+// A preset is read as its values: what is printed is the same whether it was named or written out.
+TEST(ScalePreset, IsAnOptionOfEveryScale) {
+  const auto load = [](const std::vector<std::string>& arguments) {
+    return config::load<AttentionBiasOptions>({.file = {}, .arguments = arguments});
+  };
+  EXPECT_EQ(load({"--scale.preset=aggressive"}).scale, scale_preset("aggressive"));
+  EXPECT_EQ(load({"--segment_scale.preset=ultra_conservative"}).segment_scale, scale_preset("ultra_conservative"));
+  for (const auto& [name, options] : BoundedScaleOptions::presets()) {
+    const auto read = config::parse<AttentionBiasOptions>("scale.preset = '" + name + "'", "bias.toml");
+    EXPECT_EQ(read.scale, options) << name;
+    EXPECT_EQ(config::parse<AttentionBiasOptions>(config::to_toml(read), "again.toml").scale, options) << name;
+  }
+  // A field beside the preset wins, whatever the order; what presets do not speak of stays.
+  BoundedScaleOptions expected = scale_preset("aggressive");
+  expected.max = 7;
+  expected.constraint = Constraint::kSigmoid;
+  expected.bounds_schedule = {{.from_epoch = 3, .min = 1, .max = 7}};
+  EXPECT_EQ(load({"--scale.max=7", "--scale.preset=aggressive", "--scale.constraint=sigmoid",
+                  "--scale.bounds_schedule=[{from_epoch=3, min=1, max=7}]"})
+                .scale,
+            expected);
+}
+
+TEST(ScalePreset, OnTheCommandLineWinsOverTheFile) {
+  const auto file = std::filesystem::path(::testing::TempDir()) / "preset.toml";
+  std::ofstream(file) << "init = 4.5\nl2_weight = 0.5\nmax = 6\n";
+  BoundedScaleOptions expected = scale_preset("aggressive");
+  expected.l2_weight = 0.5;
+  const auto read = config::load<BoundedScaleOptions>({.file = file, .arguments = {"--preset=aggressive"}});
+  EXPECT_EQ(read, expected);
+  std::ofstream(file) << "preset = 'aggressive'\nmax = 6\n";
+  expected = scale_preset("aggressive");
+  expected.max = 6;
+  expected.init = 4;
+  EXPECT_EQ(config::load<BoundedScaleOptions>({.file = file, .arguments = {"--init=4"}}), expected);
+  std::filesystem::remove(file);
+}
+
+TEST(ScalePreset, AWrongNameIsASentence) {
+  try {
+    config::load<AttentionBiasOptions>({.file = {}, .arguments = {"--scale.preset=bold"}});
+    FAIL() << "was accepted";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(),
+                 "[config] command line: --scale.preset must be conservative, aggressive, ultra_conservative, fixed, "
+                 "strong_fixed or logit, got 'bold'");
+  }
+}
+
+TEST(ScalePreset, HelpNamesItAndWhatItSets) {
+  const auto rows = config::option_rows(config::describe<AttentionBiasOptions>());
+  const auto row = std::find_if(rows.begin(), rows.end(), [](const auto& one) { return one.path == "scale.preset"; });
+  ASSERT_NE(row, rows.end());
+  EXPECT_EQ(row->type, "conservative|aggressive|ultra_conservative|fixed|strong_fixed|logit");
+  EXPECT_EQ(row->meaning,
+            "a named choice of init, learnable, min, max, space, warn_threshold; one of these written beside it, or "
+            "later, wins over it");
 }
 
 TEST(ScalePreset, UnknownNameIsAnErrorThatListsTheKnownOnes) {

@@ -27,7 +27,7 @@ TEST(BoundedScaleState, LearnableIsAParameterAndFixedABuffer) {
   ASSERT_EQ(learnable->named_parameters().size(), 1U);
   EXPECT_TRUE(learnable->named_parameters().contains("raw"));
   EXPECT_TRUE(learnable->named_buffers().contains("bounds"));
-  BoundedScale fixed(scale_preset("fixed").scale);
+  BoundedScale fixed(scale_preset("fixed"));
   EXPECT_EQ(fixed->parameters().size(), 0U);
   EXPECT_TRUE(fixed->named_buffers().contains("raw"));
   EXPECT_FALSE(fixed->value().requires_grad());
@@ -149,7 +149,7 @@ TEST(BoundedScaleState, ScheduleByStepAndInHalfPrecisionChangesOnce) {
 }
 
 TEST(BoundedScaleState, BadBoundsAreRefusedAndChangeNothing) {
-  BoundedScale scale(scale_preset("logit").scale);
+  BoundedScale scale(scale_preset("logit"));
   const auto sentence = [&scale](double min, double max) -> std::string {
     try {
       scale->set_bounds(min, max);
@@ -250,7 +250,7 @@ TEST(BoundedScaleState, CloneIsDeep) {
 
 TEST(BoundedScaleState, PrintsItself) {
   std::ostringstream text;
-  text << *BoundedScale(scale_preset("logit").scale);
+  text << *BoundedScale(scale_preset("logit"));
   EXPECT_EQ(text.str(), "camber::nn::BoundedScale(projected, log, init=25, bounds=[1, 100], shape=[])");
 }
 

@@ -76,8 +76,7 @@ TEST(BoundedScale, FirstValueIsInitForEveryConstraint) {
 }
 
 TEST(BoundedScale, FirstValueIsInitForEveryPreset) {
-  for (const std::string& name : scale_preset_names()) {
-    const BoundedScaleOptions options = scale_preset(name).scale;
+  for (const auto& [name, options] : BoundedScaleOptions::presets()) {
     const auto got = BoundedScale(options)->value().item<double>();
     EXPECT_LE(ulps(got, options.init), name == "logit" ? 1 : 0) << name;
   }

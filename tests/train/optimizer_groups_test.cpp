@@ -22,7 +22,7 @@ struct ModelImpl : torch::nn::Module {
     router = register_module("router", std::make_shared<torch::nn::Module>("router"));
     router->register_module("content", torch::nn::Linear(4, 2));
     router->register_module("cues", torch::nn::Linear(2, 2));
-    scale = nn::BoundedScale(nn::scale_preset("logit").scale);
+    scale = nn::BoundedScale(nn::scale_preset("logit"));
     router->register_module("scale", scale);
     plain = register_module("plain", nn::BoundedScale());
   }

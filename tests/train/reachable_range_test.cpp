@@ -131,7 +131,7 @@ TEST(ReachableRange, TheNotesScaleCannotLearn) {
 }
 
 TEST(ReachableRange, LogSpaceMultiplies) {
-  const BoundedScaleOptions logit = nn::scale_preset("logit").scale;
+  const BoundedScaleOptions logit = nn::scale_preset("logit");
   const ReachableRange range = reachable_range({}, constant(1e-3), 1000, logit);
   EXPECT_NEAR(range.steady.low, 25 / std::exp(1.0), 1e-9);
   EXPECT_NEAR(range.steady.high, 25 * std::exp(1.0), 1e-9);
@@ -171,7 +171,7 @@ TEST(ReachableRange, AScheduleCountsWithItsWidestBoundsAndItsPushes) {
 }
 
 TEST(ReachableRange, AFixedScaleStaysAndSaysNothing) {
-  const ReachableRange range = reachable_range({}, constant(1), 1000, nn::scale_preset("fixed").scale);
+  const ReachableRange range = reachable_range({}, constant(1), 1000, nn::scale_preset("fixed"));
   EXPECT_EQ(range.extreme.low, 2.5);
   EXPECT_EQ(range.extreme.high, 2.5);
   EXPECT_EQ(reach_sentence(range, "bias.scale"), "");

@@ -21,10 +21,10 @@ struct ScaledModelImpl : torch::nn::Module {
     linear = register_module("linear", torch::nn::Linear(2, 2));
     first = register_module("first", BoundedScale());
     inner = register_module("inner", std::make_shared<torch::nn::Module>("inner"));
-    second = BoundedScale(nn::scale_preset("logit").scale);
+    second = BoundedScale(nn::scale_preset("logit"));
     inner->register_module("second", second);
     inner->register_module("again", second);
-    register_module("fixed", BoundedScale(nn::scale_preset("fixed").scale));
+    register_module("fixed", BoundedScale(nn::scale_preset("fixed")));
   }
   torch::nn::Linear linear{nullptr};
   BoundedScale first{nullptr};

@@ -9,6 +9,12 @@
 /// showing options works on this form, without templates; options.h makes it from a struct.
 namespace camber::config {
 
+/// A named choice: the fields that it sets, with their values.
+struct Preset {
+  std::string name{};
+  Table values{};
+};
+
 struct Description {
   enum class Kind { kBoolean, kInteger, kNumber, kString, kChoice, kTable, kList };
 
@@ -21,10 +27,15 @@ struct Description {
   Value value{};                       ///< of anything but a table or a list
   std::vector<Description> fields{};   ///< of a table; of a list: its elements
   std::vector<Description> element{};  ///< of a list: one entry, a new element with its defaults
+  std::vector<Preset> presets{};       ///< of a table: what `preset` may name
 };
 
 /// The present values as a tree.
 Value to_value(const Description& description);
+
+/// Puts the values of every `preset` that a tree names over those that were written before it, and takes the name out.
+/// Throws std::invalid_argument for a name that is none.
+void apply_presets(Value& tree, const Description& description);
 
 /// Checks a tree against the description and gives every value its field's type: text from the command line is read, a
 /// whole number becomes a number where one is asked for. Throws std::invalid_argument for unknown keys, wrong types,

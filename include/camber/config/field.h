@@ -26,6 +26,14 @@
 ///     void validate() const;  // optional: the rules between fields
 ///   };
 ///
+/// A struct may have named choices of some of its fields, with a static member function:
+///
+///   static std::vector<std::pair<std::string, BoundedScaleOptions>> presets();
+///
+/// Then `preset = "aggressive"` in its table, or `--scale.preset=aggressive`, sets the fields in which presets differ
+/// from the defaults. A field that is written beside the preset, or later (the command line comes after the file),
+/// wins.
+///
 /// From that list come TOML reading and writing, `--a.b=value`, help text, the documentation and the checkpoint header.
 /// Fields may be bool, integers, double, std::string, std::filesystem::path (a file, named relative to the file in
 /// which it stands: file_at), enums, structs with visit, and std::vector of any of these.

@@ -62,6 +62,10 @@ std::string choice_name(Enum value) {
 template <class Type>
 Description describe_field(const Type& field, Range range);
 
+/// Of every preset the fields in which any of them differs from the defaults.
+std::vector<Preset> differing_fields(const std::vector<std::pair<std::string, std::vector<Description>>>& presets,
+                                     const std::vector<Description>& defaults);
+
 class Describer {
  public:
   template <class Type>
@@ -83,14 +87,26 @@ std::int64_t stored_integer(Integer value) {
 }
 
 template <class Type>
+std::vector<Description> fields_of(Type options) {  // a copy: visit is no const member, one list reads and writes
+  Describer describer;
+  options.visit(describer);
+  return std::move(describer.fields);
+}
+
+template <class Type>
+std::vector<Preset> presets_of() {
+  std::vector<std::pair<std::string, std::vector<Description>>> all;
+  for (const auto& [name, options] : Type::presets()) all.emplace_back(name, fields_of(options));
+  return differing_fields(all, fields_of(Type{}));
+}
+
+template <class Type>
 Description describe_field(const Type& field, Range range) {
   using Kind = Description::Kind;
   Description description{.range = range};
   if constexpr (OptionStruct<Type>) {
-    Type copy = field;  // visit is no const member, so that one list serves reading and writing
-    Describer describer;
-    copy.visit(describer);
-    description.fields = std::move(describer.fields);
+    description.fields = fields_of(field);
+    if constexpr (requires { Type::presets(); }) description.presets = presets_of<Type>();
   } else if constexpr (ListElement<Type>::is_list) {
     using Element = typename ListElement<Type>::Type;
     description.kind = Kind::kList;
@@ -195,6 +211,7 @@ template <OptionStruct Options>
 Options from_value(const Value& tree, const Options& defaults = {}) {
   Value complete = to_value(describe(defaults));
   overlay(complete, tree);
+  apply_presets(complete, describe(defaults));
   check(complete, describe(defaults));
   Options options = defaults;
   detail::assign_field(options, complete, "");

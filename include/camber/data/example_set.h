@@ -33,8 +33,6 @@ struct ExampleSet {
   /// Adds one example; its label is looked up by name and added when it is new.
   void add(std::span<const float> example_values, const std::string& class_name, const std::string& domain_name,
            std::string origin);
-  /// Examples of each class.
-  std::vector<std::int64_t> class_counts() const;
   /// A number that changes with any value or label: which data a run saw.
   std::uint64_t fingerprint() const;
 };

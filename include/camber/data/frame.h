@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "camber/config/field.h"
 #include "camber/data/dataset.h"
 #include "camber/data/picture.h"
 #include "camber/data/points.h"
@@ -19,24 +18,12 @@ namespace camber::data {
 struct FrameOptions {
   std::vector<std::string> lidars{};   ///< merged into the frame of the data set's reference channel
   std::vector<std::string> cameras{};  ///< their order is the order of the keys
-  std::int64_t picture_width = 800, picture_height = 320;
-  std::int64_t feature_stride = 16;  ///< pixels a feature cell
+  std::int64_t picture_width = 800, picture_height = 320;  ///< of the network
+  std::int64_t feature_stride = 16;                        ///< pixels a feature cell
   bool load_points = true, load_pictures = true;
   SweepOptions sweeps{};
-  PointRange range{};
+  PointRange range{};  ///< points outside of it are dropped
 
-  template <class Visitor>
-  void visit(Visitor& visitor) {
-    visitor("lidars", lidars, "LiDAR channels, merged; empty: all");
-    visitor("cameras", cameras, "camera channels in the order of the keys; empty: all");
-    visitor("picture_width", picture_width, "width of the network's picture", config::Range{.min = 1});
-    visitor("picture_height", picture_height, "height of the network's picture", config::Range{.min = 1});
-    visitor("feature_stride", feature_stride, "pixels a feature cell", config::Range{.min = 1});
-    visitor("load_points", load_points, "read the LiDAR files");
-    visitor("load_pictures", load_pictures, "read the cameras' files");
-    visitor("sweeps", sweeps, "earlier LiDAR sweeps");
-    visitor("range", range, "points outside of it are dropped");
-  }
   void validate() const;
 };
 

@@ -12,31 +12,18 @@
 namespace camber::data {
 
 struct LoaderOptions {
-  FrameOptions frame{};
-  FaultOptions faults{};
-  std::vector<std::string> fixed_faults{};
-  AugmentationOptions augmentation{};
+  FrameOptions frame{};                     ///< what is loaded of a key frame
+  FaultOptions faults{};                    ///< faults drawn for each sample
+  std::vector<std::string> fixed_faults{};  ///< faults of every sample, such as frozen:4; none are drawn then
+  AugmentationOptions augmentation{};       ///< how frames are varied
   std::int64_t batch_size = 4;
-  bool shuffle = true;
-  std::int64_t epochs = 0;
-  std::int64_t batches_ahead = 4;
-  bool cues = true;
+  bool shuffle = true;             ///< a new order every epoch
+  std::int64_t epochs = 0;         ///< passes over the samples; 0: without end
+  std::int64_t batches_ahead = 4;  ///< batches prepared before they are asked for
+  bool cues = true;                ///< compute the cues of each sensor
   /// Where a frozen or stale fault takes frames of other scenes from; empty: the samples that are loaded.
   std::vector<Index> fault_pool{};
 
-  template <class Visitor>
-  void visit(Visitor& visitor) {
-    visitor("frame", frame, "what is loaded of a key frame");
-    visitor("faults", faults, "faults drawn for each sample");
-    visitor("fixed_faults", fixed_faults, "faults of every sample, such as frozen:4; none are drawn then");
-    visitor("augmentation", augmentation, "how frames are varied");
-    visitor("batch_size", batch_size, "samples a batch", config::Range{.min = 1, .max = 4096});
-    visitor("shuffle", shuffle, "a new order every epoch");
-    visitor("epochs", epochs, "passes over the samples; 0: without end", config::Range{.min = 0});
-    visitor("batches_ahead", batches_ahead, "batches prepared before they are asked for",
-            config::Range{.min = 1, .max = 64});
-    visitor("cues", cues, "compute the cues of each sensor");
-  }
   void validate() const;
 };
 

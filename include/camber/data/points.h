@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "camber/config/field.h"
 #include "camber/data/dataset.h"
 #include "camber/geometry/transform.h"
 
@@ -30,14 +29,6 @@ struct SweepOptions {
   std::int64_t previous = 10;     ///< sweeps before the key frame; fewer are taken where the scene begins
   double minimum_distance = 1;    ///< metres; points with |x| and |y| below it are the car itself
   bool filter_key_frame = false;  ///< whether minimum_distance applies to the key frame too (as in the devkit)
-
-  template <class Visitor>
-  void visit(Visitor& visitor) {
-    visitor("previous", previous, "LiDAR sweeps before the key frame", config::Range{.min = 0});
-    visitor("minimum_distance", minimum_distance, "points nearer than this in x and y are the car itself, metres",
-            config::Range{.min = 0});
-    visitor("filter_key_frame", filter_key_frame, "drop near points of the key frame too");
-  }
 };
 
 /// The clouds of several LiDARs, key frame and previous sweeps, in the frame of the reference sensor at its key frame:
@@ -63,15 +54,6 @@ struct PointRange {
   bool contains(const LidarPoint& point) const {
     return point.x >= x_min && point.x <= x_max && point.y >= y_min && point.y <= y_max && point.z >= z_min &&
            point.z <= z_max;
-  }
-  template <class Visitor>
-  void visit(Visitor& visitor) {
-    visitor("x_min", x_min, "metres");
-    visitor("x_max", x_max, "metres");
-    visitor("y_min", y_min, "metres");
-    visitor("y_max", y_max, "metres");
-    visitor("z_min", z_min, "metres");
-    visitor("z_max", z_max, "metres");
   }
   void validate() const;
 };

@@ -50,8 +50,6 @@ struct DetectorBatch {
 
   std::vector<Targets> targets{};      // [B]; empty without ground truth
   std::vector<FrameOrigin> origins{};  // [B]
-
-  std::int64_t num_cameras() const { return scene.num_maps() - 1; }
 };
 
 /// Turns loaded samples into tensors. Objects are kept whose class is one of options.classes, whose centre lies in the

@@ -270,7 +270,5 @@ struct ParameterRule {
 /// Cue gains x 3 without decay, the content route of the router x 0.1; with the reference encoder the picture backbone
 /// x 0.01 (decay x 5) and its neck x 0.1. Only rules that match a parameter of such a detector are listed.
 std::vector<ParameterRule> parameter_rules(const DetectorOptions& options);
-/// Times the learning rate for bounded scales, which never decay.
-inline constexpr double kScaleLearningRate = 3;
 
 }  // namespace camber::detection

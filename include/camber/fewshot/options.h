@@ -62,7 +62,7 @@ struct PurificationOptions {
   double dropout = 0.1;
   bool centre_prototypes = false;
   Sharpness sharpness = Sharpness::kScale;
-  nn::BoundedScaleOptions scale = nn::scale_preset("logit").scale;
+  nn::BoundedScaleOptions scale = nn::scale_preset("logit");
 
   template <class Visitor>
   void visit(Visitor& visitor) {
@@ -101,7 +101,7 @@ struct EncoderOptions {
 struct PrototypeHeadOptions {
   bool normalize = true;
   bool scaled = false;
-  nn::BoundedScaleOptions scale = nn::scale_preset("logit").scale;
+  nn::BoundedScaleOptions scale = nn::scale_preset("logit");
 
   template <class Visitor>
   void visit(Visitor& visitor) {

@@ -1,7 +1,6 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -114,23 +113,16 @@ struct BoundedScaleOptions {
   /// The product of the sizes in shape; 1 for one scale.
   std::int64_t num_elements() const;
 
+  /// conservative, aggressive, ultra_conservative, fixed, strong_fixed and logit: what `preset` may name in a file or
+  /// on the command line.
+  static std::vector<std::pair<std::string, BoundedScaleOptions>> presets();
+
   friend bool operator==(const BoundedScaleOptions&, const BoundedScaleOptions&) = default;
 };
 
-/// A named choice. What a preset says beyond the scale belongs to the attention bias, which takes it from here when
-/// its own options name a preset: the activation of the trust weights and the clip of the bias. Empty: no say.
-struct ScalePreset {
-  BoundedScaleOptions scale{};
-  std::optional<WeightActivation> weight_activation{};
-  std::optional<double> clip{};
-};
-
-/// conservative, aggressive, ultra_conservative, fixed, strong_fixed or logit; std::invalid_argument for another name.
+/// The options of a preset by its name; std::invalid_argument for a name that is none.
 ///
-///   BoundedScale scale(scale_preset("logit").scale);  // 25, projected in log space, 1..100
-ScalePreset scale_preset(std::string_view name);
-
-/// The names that scale_preset knows.
-std::vector<std::string> scale_preset_names();
+///   BoundedScale scale(scale_preset("logit"));  // 25, projected in log space, 1..100
+BoundedScaleOptions scale_preset(std::string_view name);
 
 }  // namespace camber::nn

@@ -92,7 +92,4 @@ AttentionOutput biased_attention(const at::Tensor& q, const at::Tensor& k, const
 /// outputs [B, H, Q, Dv] and logsumexps [B, H, Q]; differentiable in both.
 AttentionOutput merge(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& logsumexps);
 
-/// Forces the registration of the operators into programs that only use them by name.
-void register_operators();
-
 }  // namespace camber::ops

@@ -166,8 +166,6 @@ struct StudyPlan {
   /// The arm that one is compared with: the one that it names, else the reference. Empty for the reference itself, and
   /// for an arm from scratch that names none: it shares neither the base nor the steps of the reference.
   std::string opponent_of(const StudyArm& arm) const;
-  /// Seeds whose base model some arm starts from.
-  std::int64_t base_seeds() const;
 };
 
 }  // namespace camber::study
