@@ -139,6 +139,7 @@ torch::Tensor CmtHeadImpl::key_positions(const nn::SensorScene& scene, std::int6
 }
 
 torch::Tensor CmtHeadImpl::memory_of(const KeyMaps& maps, const DetectorBatch& batch) {
+  TORCH_CHECK_VALUE(batch.scene.has_grid, "[Detector] scene must have a grid: its first keys are the detector's map");
   const std::int64_t width = options_.head.decoder.width, grid_keys = batch.scene.grid.keys();
   const auto type = reference_points_.options().requires_grad(false);
   torch::Tensor grid = torch::zeros({batch.size, grid_keys, width}, type);

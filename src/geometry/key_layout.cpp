@@ -23,9 +23,15 @@ bool lies_on(const Cell& cell, const KeyMap& map) {
 }  // namespace
 
 KeyLayout KeyLayout::of(const BevGrid& grid, const std::vector<Camera>& cameras) {
+  KeyLayout layout = of(cameras);
+  for (KeyMap& map : layout.maps) map.first_key += grid.keys();
+  layout.maps.insert(layout.maps.begin(), {.columns = grid.columns(), .rows = grid.rows(), .first_key = 0});
+  return layout;
+}
+
+KeyLayout KeyLayout::of(const std::vector<Camera>& cameras) {
   KeyLayout layout;
-  layout.maps.push_back({.columns = grid.columns(), .rows = grid.rows(), .first_key = 0});
-  std::int64_t next = grid.keys();
+  std::int64_t next = 0;
   for (const Camera& camera : cameras) {
     camera.validate();
     layout.maps.push_back({.columns = camera.columns, .rows = camera.rows, .first_key = next});

@@ -12,7 +12,10 @@ namespace {
 // In place of a clip: the scale's max, whatever it is at the moment.
 constexpr double kScaleMax = -1;
 
-std::vector<std::int64_t> scale_shape(const AttentionBiasOptions& options) {
+// The shape of a scale: that of the sharing. One element in its place says one modality, or a shared scale that is no
+// scalar.
+std::vector<std::int64_t> scale_shape(const AttentionBiasOptions& options, const std::vector<std::int64_t>& given) {
+  if (!given.empty()) return given;
   switch (options.sharing) {
     case ScaleSharing::kPerModality:
       return {2};
@@ -25,12 +28,24 @@ std::vector<std::int64_t> scale_shape(const AttentionBiasOptions& options) {
   }
 }
 
+// How many of the maps are grids; the others are cameras.
+struct MapCount {
+  std::int64_t maps = 0, grids = 1;
+
+  std::int64_t cameras() const { return maps - grids; }
+  std::int64_t modalities() const { return std::min<std::int64_t>(grids, 1) + std::min<std::int64_t>(cameras(), 1); }
+};
+
 // The scale as a factor of [Hb, B, Q, M].
-torch::Tensor factor_of(const torch::Tensor& value, ScaleSharing sharing, std::int64_t num_maps, std::int64_t layer) {
+torch::Tensor factor_of(const torch::Tensor& value, ScaleSharing sharing, MapCount count, std::int64_t layer) {
   switch (sharing) {
     case ScaleSharing::kPerModality: {
-      const auto cameras = value.slice(0, 1, 2).expand({num_maps - 1});
-      return torch::cat({value.slice(0, 0, 1), cameras});
+      // A grid alone may be given both: the cameras' then has no map.
+      TORCH_CHECK_VALUE(value.size(0) == count.modalities() || (value.size(0) == 2 && count.grids == 1),
+                        "[AttentionBias] scale.shape must be [", count.modalities(),
+                        "], one a modality of the scene, got [", value.size(0), "]");
+      const auto cameras = value.slice(0, count.grids, count.grids + 1).expand({count.cameras()});
+      return torch::cat({value.slice(0, 0, count.grids), cameras});
     }
     case ScaleSharing::kPerLayer:
       return value.select(0, layer);
@@ -42,10 +57,10 @@ torch::Tensor factor_of(const torch::Tensor& value, ScaleSharing sharing, std::i
 }
 
 // [B, Q, M]: the weight of each map's sensor, float whatever came (a router under autocast), or double.
-torch::Tensor weights_by_map(const torch::Tensor& trust, std::int64_t num_maps, bool per_camera) {
-  const std::int64_t sensors = per_camera ? num_maps : 2;
-  TORCH_CHECK_VALUE(trust.dim() == 3 && trust.size(2) == sensors, "[AttentionBias] trust must be [B, Q, ", sensors,
-                    "], got ", trust.sizes());
+torch::Tensor weights_by_map(const torch::Tensor& trust, MapCount count, bool per_camera) {
+  const std::int64_t sensors = per_camera ? count.maps : count.grids + 1;
+  const bool fits = trust.dim() == 3 && (trust.size(2) == sensors || (count.cameras() == 0 && trust.size(2) == 1));
+  TORCH_CHECK_VALUE(fits, "[AttentionBias] trust must be [B, Q, ", sensors, "], got ", trust.sizes());
   // Beyond 1 a weight would carry the lean past the scale's max, where the clip kills the gradients of both. NaN is
   // passed on: the guard of a training skips such a step.
   const auto size = trust.detach().abs();
@@ -53,8 +68,9 @@ torch::Tensor weights_by_map(const torch::Tensor& trust, std::int64_t num_maps, 
                     trust.detach().flatten()[size.nan_to_num(0).argmax()].item<double>());
   const auto weights = trust.scalar_type() == torch::kDouble ? trust : trust.to(torch::kFloat);
   if (per_camera) return weights;
-  const auto cameras = weights.slice(2, 1, 2).expand({weights.size(0), weights.size(1), num_maps - 1});
-  return torch::cat({weights.slice(2, 0, 1), cameras}, 2);
+  const auto cameras =
+      weights.slice(2, count.grids, count.grids + 1).expand({weights.size(0), weights.size(1), count.cameras()});
+  return torch::cat({weights.slice(2, 0, count.grids), cameras}, 2);
 }
 
 // A lean toward a quarter of a map is hardly a lean.
@@ -94,6 +110,20 @@ void check_odd(const char* name, std::int64_t size) {
                                 " must be odd, so that the window has a centre cell, got " + std::to_string(size));
 }
 
+// A scale's shape is the sharing's to say; what stands in the options must agree with it.
+void check_shape(const char* name, const std::vector<std::int64_t>& given, const AttentionBiasOptions& options) {
+  const auto wanted = scale_shape(options, {});
+  const bool one = options.sharing == ScaleSharing::kShared || options.sharing == ScaleSharing::kPerModality;
+  if (given.empty() || given == wanted || (one && given == std::vector<std::int64_t>{1})) return;
+  const auto text = [](const std::vector<std::int64_t>& shape) {
+    std::string sizes;
+    for (const std::int64_t size : shape) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+    return "[" + sizes + "]";
+  };
+  throw std::invalid_argument("[AttentionBias] " + std::string(name) + ".shape must be " + text(wanted) +
+                              (one ? " or [1]" : "") + " for its sharing, got " + text(given));
+}
+
 void check_clip(double clip) {
   if (!(clip >= 0)) throw std::invalid_argument("[AttentionBias] clip must be at least 0, got " + std::to_string(clip));
 }
@@ -113,6 +143,8 @@ void AttentionBiasOptions::validate() const {
     throw std::invalid_argument(
         "[AttentionBias] clip must be at most 10 in half precision, where exp overflows beyond 11.09, got " +
         std::to_string(largest));
+  check_shape("scale", scale.shape, *this);
+  check_shape("segment_scale", segment_scale.shape, *this);
   check_clip(clip);
   for (const ClipStep& entry : clip_schedule) check_clip(entry.clip);
   for (std::size_t i = 1; i < clip_schedule.size(); ++i)
@@ -127,13 +159,13 @@ AttentionBiasImpl::AttentionBiasImpl(AttentionBiasOptions bias_options) : option
 
 void AttentionBiasImpl::reset() {
   auto window_scale = options.scale;
-  window_scale.shape = scale_shape(options);
+  window_scale.shape = scale_shape(options, window_scale.shape);
   scale = register_module("scale", BoundedScale(window_scale));
   clip_in_force_ = register_buffer("clip_in_force",
                                    torch::scalar_tensor(options.clip > 0 ? options.clip : kScaleMax, torch::kDouble));
   if (!options.segments) return;
   auto whole_scale = options.segment_scale;
-  whole_scale.shape = scale_shape(options);
+  whole_scale.shape = scale_shape(options, whole_scale.shape);
   segment_scale = register_module("segment_scale", BoundedScale(whole_scale));
 }
 
@@ -141,7 +173,7 @@ BiasWindows AttentionBiasImpl::windows(const QueryPlacement& placement, const Se
                                        const std::optional<torch::Tensor>& boxes) const {
   const auto sizes = options.sizing == WindowSizing::kObject && boxes
                          ? object_window_sizes(*boxes, scene)
-                         : fixed_window_sizes(placement, options.bev_window, options.camera_window);
+                         : fixed_window_sizes(placement, options.bev_window, options.camera_window, scene.num_grids());
   warn_of_wide_windows(sizes, scene);
   BiasWindows result{.index = windows_at(placement, sizes, scene), .profile = {}};
   const auto distance = result.index.squared_distance.to(torch::kFloat);
@@ -158,18 +190,20 @@ BiasWindows AttentionBiasImpl::windows(const QueryPlacement& placement, const Se
   return result;
 }
 
-torch::Tensor AttentionBiasImpl::strength(const torch::Tensor& trust, std::int64_t num_maps, std::int64_t layer) {
-  const auto weights = weights_by_map(trust, num_maps, options.per_camera).unsqueeze(0);  // [1, B, Q, M]
-  const auto lean = weights * factor_of(scale->value(), options.sharing, num_maps, layer);
+torch::Tensor AttentionBiasImpl::strength(const torch::Tensor& trust, std::int64_t num_maps, std::int64_t layer,
+                                          std::int64_t num_grids) {
+  const MapCount count{num_maps, num_grids};
+  const auto weights = weights_by_map(trust, count, options.per_camera).unsqueeze(0);  // [1, B, Q, M]
+  const auto lean = weights * factor_of(scale->value(), options.sharing, count, layer);
   return torch::clamp(lean, -clip(), clip()).flatten(1, 2);
 }
 
 ops::StructuredBias AttentionBiasImpl::forward(const torch::Tensor& trust, const BiasWindows& windows,
                                                const SensorScene& scene, std::int64_t layer) {
-  const std::int64_t maps = scene.num_maps();
+  const MapCount count{scene.num_maps(), scene.num_grids()};
   ops::StructuredBias bias;
   if (options.windows) {
-    const auto lean = strength(trust, maps, layer);
+    const auto lean = strength(trust, count.maps, layer, count.grids);
     const auto value = ops::window_values(lean, windows.profile.to(lean.scalar_type()), windows.index.row_offsets,
                                           windows.index.map_index);
     bias.windows =
@@ -177,8 +211,8 @@ ops::StructuredBias AttentionBiasImpl::forward(const torch::Tensor& trust, const
   }
   bias.segments = ops::Segments{.offsets = torch::tensor(scene.layout().segment_offsets(), torch::kLong)};
   if (options.segments) {
-    const auto weights = weights_by_map(trust, maps, options.per_camera).unsqueeze(0);
-    const auto lean = weights * factor_of(segment_scale->value(), options.sharing, maps, layer);
+    const auto weights = weights_by_map(trust, count, options.per_camera).unsqueeze(0);
+    const auto lean = weights * factor_of(segment_scale->value(), options.sharing, count, layer);
     const double limit = segment_scale->max();
     bias.segments->value = hand_over(torch::clamp(lean, -limit, limit).transpose(0, 1), options.precision);
   }

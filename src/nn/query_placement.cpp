@@ -41,10 +41,12 @@ torch::Tensor to_host(const torch::Tensor& tensor) {
 }  // namespace
 
 geometry::KeyLayout SensorScene::layout() const {
-  return geometry::KeyLayout::of(grid, cameras.empty() ? std::vector<geometry::Camera>{} : cameras[0]);
+  const std::vector<geometry::Camera> first = cameras.empty() ? std::vector<geometry::Camera>{} : cameras[0];
+  return has_grid ? geometry::KeyLayout::of(grid, first) : geometry::KeyLayout::of(first);
 }
 
 void SensorScene::validate(std::int64_t batch) const {
+  TORCH_CHECK_VALUE(num_maps() > 0, "[SensorScene] a scene must have a grid or cameras, got neither");
   TORCH_CHECK_VALUE(cameras.empty() || static_cast<std::int64_t>(cameras.size()) == batch,
                     "[SensorScene] cameras must be given for every batch element (", batch, "), got ", cameras.size());
   for (const auto& element : cameras) {
@@ -63,7 +65,8 @@ QueryPlacement place_queries(const torch::Tensor& points, const SensorScene& sce
                              const std::optional<torch::Tensor>& available) {
   TORCH_CHECK_VALUE(points.dim() == 3 && points.size(2) == 3, "[place_queries] points must be [B, Q, 3], got ",
                     points.sizes());
-  const std::int64_t batch = points.size(0), queries = points.size(1), maps = scene.num_maps();
+  const std::int64_t batch = points.size(0), queries = points.size(1), maps = scene.num_maps(),
+                     grids = scene.num_grids();
   scene.validate(batch);
   TORCH_CHECK_VALUE(!available || (available->dim() == 2 && available->size(0) == batch && available->size(1) == maps &&
                                    available->scalar_type() == torch::kBool),
@@ -80,9 +83,10 @@ QueryPlacement place_queries(const torch::Tensor& points, const SensorScene& sce
     for (std::int64_t q = 0; q < queries; ++q, p += 3) {
       for (std::int64_t m = 0; m < maps; ++m, cell += 2, ++seen) {
         if (!live[b * maps + m]) continue;
-        const auto at = m == 0 ? scene.grid.cell_at(p[0], p[1])
-                               : scene.cameras[static_cast<std::size_t>(b)][static_cast<std::size_t>(m - 1)].cell_at(
-                                     {p[0], p[1], p[2]});
+        const auto at = m < grids
+                            ? scene.grid.cell_at(p[0], p[1])
+                            : scene.cameras[static_cast<std::size_t>(b)][static_cast<std::size_t>(m - grids)].cell_at(
+                                  {p[0], p[1], p[2]});
         if (!at) continue;
         cell[0] = at->column;
         cell[1] = at->row;
@@ -93,9 +97,10 @@ QueryPlacement place_queries(const torch::Tensor& points, const SensorScene& sce
   return placement;
 }
 
-torch::Tensor fixed_window_sizes(const QueryPlacement& placement, std::int64_t bev_window, std::int64_t camera_window) {
+torch::Tensor fixed_window_sizes(const QueryPlacement& placement, std::int64_t bev_window, std::int64_t camera_window,
+                                 std::int64_t num_grids) {
   auto sizes = torch::full(placement.seen.sizes(), camera_window, torch::kInt);
-  sizes.select(2, 0).fill_(bev_window);
+  sizes.slice(2, 0, num_grids).fill_(bev_window);
   return sizes;
 }
 
@@ -105,15 +110,16 @@ torch::Tensor object_window_sizes(const torch::Tensor& boxes, const SensorScene&
   const auto host = to_host(boxes);
   const auto* v = host.const_data_ptr<double>();
   const std::int64_t batch = boxes.size(0), queries = boxes.size(1), maps = scene.num_maps();
+  scene.validate(batch);
   auto sizes = torch::empty({batch, queries, maps}, torch::kInt);
   auto* out = sizes.data_ptr<std::int32_t>();
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t q = 0; q < queries; ++q, v += 7) {
       const geometry::Box box{.center = {v[0], v[1], v[2]}, .length = v[3], .width = v[4], .height = v[5], .yaw = v[6]};
-      *out++ = odd_cover(std::hypot(box.length, box.width) / scene.grid.cell());
-      for (std::int64_t m = 1; m < maps; ++m)
-        *out++ = odd_cover(
-            projected_diagonal(scene.cameras[static_cast<std::size_t>(b)][static_cast<std::size_t>(m - 1)], box));
+      if (scene.has_grid) *out++ = odd_cover(std::hypot(box.length, box.width) / scene.grid.cell());
+      if (scene.cameras.empty()) continue;
+      for (const auto& camera : scene.cameras[static_cast<std::size_t>(b)])
+        *out++ = odd_cover(projected_diagonal(camera, box));
     }
   }
   return sizes;

@@ -49,7 +49,7 @@ std::optional<KeysAndValues> QueryRouterImpl::project_memory(const torch::Tensor
 
 torch::Tensor QueryRouterImpl::content_logits(const RouterInputs& in) {
   const random::Stream stream(in.dropout_seed, "router");
-  const auto sizes = fixed_window_sizes(in.placement, options.bev_window, options.camera_window);
+  const auto sizes = fixed_window_sizes(in.placement, options.bev_window, options.camera_window, in.scene->num_grids());
   const auto keys = windows_at(in.placement, sizes, *in.scene);
   const auto target = torch::zeros_like(in.query_position);
   const AttentionInputs cross{target,
@@ -71,8 +71,9 @@ torch::Tensor QueryRouterImpl::cue_logits(const SensorCues& cues) const {
 }
 
 // [B, Q, X]: which sensors see the query's place at all.
-torch::Tensor QueryRouterImpl::live_sensors(const QueryPlacement& placement) const {
+torch::Tensor QueryRouterImpl::live_sensors(const QueryPlacement& placement, std::int64_t num_grids) const {
   if (placement.seen.size(2) == options.num_sensors) return placement.seen;
+  if (num_grids == 0) return placement.seen.any(2, true);
   return torch::stack({placement.seen.select(2, 0), placement.seen.slice(2, 1).any(2)}, 2);
 }
 
@@ -90,7 +91,8 @@ torch::Tensor QueryRouterImpl::forward(const RouterInputs& in) {
   if (uses_content(options.mode)) logits = logits + content_logits(in);
   if (uses_cues(options.mode)) logits = logits + cue_logits(in.cues);
   if (options.mode == RouterMode::kZeroSum) {
-    const auto live = live_sensors(in.placement).to(logits.scalar_type());
+    const auto live =
+        live_sensors(in.placement, in.scene == nullptr ? 1 : in.scene->num_grids()).to(logits.scalar_type());
     const auto mean = (logits * live).sum(2, true) / live.sum(2, true).clamp_min(1);
     logits = (logits - mean) * live;
   }

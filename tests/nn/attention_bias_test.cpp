@@ -271,6 +271,54 @@ TEST(AttentionBias, ObjectWindowsCoverTheProjectedBox) {
   EXPECT_GE(sizes[0][0][1].item<int>(), high - low);
 }
 
+// Cameras alone hold the keys, as in PETR: what a scene with a grid gives its cameras, with the grid's keys left out.
+TEST(AttentionBias, ASceneWithoutAGridIsThatOfItsCameras) {
+  const auto whole = small_scene(2);
+  auto cameras = whole;
+  cameras.has_grid = false;
+  const auto points = random_points(2, 12);
+  const auto trust = torch::rand({2, 12, 2}, torch::kDouble) * 2 - 1;
+  EXPECT_EQ(cameras.layout().segment_offsets(), (std::vector<std::int64_t>{0, 60, 120}));
+  for (const ScaleSharing sharing : {ScaleSharing::kShared, ScaleSharing::kPerModality, ScaleSharing::kPerHead}) {
+    AttentionBiasOptions options{
+        .segments = true, .form = WindowForm::kGaussian, .camera_window = 3, .sharing = sharing};
+    AttentionBias both(options);
+    if (sharing == ScaleSharing::kPerModality) options.scale.shape = options.segment_scale.shape = {1};
+    AttentionBias alone(options);
+    const auto grid_keys = whole.grid.keys(), keys = whole.layout().keys();
+    const auto expected = both->forward(trust, both->windows(place_queries(points, whole), whole), whole, 0)
+                              .materialize(2, 12, keys, trust)
+                              .slice(3, grid_keys);
+    const auto bias =
+        alone->forward(trust.slice(2, 1), alone->windows(place_queries(points, cameras), cameras), cameras, 0);
+    EXPECT_TRUE(proof::same_bits(bias.materialize(2, 12, keys - grid_keys, trust), expected));
+  }
+  const auto boxes =
+      torch::tensor({0.0, 5.0, 0.0, 4.0, 3.0, 1.5, 0.3}, torch::kDouble).view({1, 1, 7}).repeat({2, 1, 1});
+  EXPECT_TRUE(object_window_sizes(boxes, cameras).equal(object_window_sizes(boxes, whole).slice(2, 1)));
+}
+
+TEST(AttentionBias, ScenesAndScalesMustFitEachOther) {
+  auto scene = small_scene(1);
+  scene.has_grid = false;
+  AttentionBias bias(AttentionBiasOptions{.sharing = ScaleSharing::kPerModality});
+  EXPECT_EQ(error_of([&] {
+              bias->strength(torch::zeros({1, 2, 1}), 2, 0, 0);
+            }),
+            "[AttentionBias] scale.shape must be [1], one a modality of the scene, got [2]");
+  EXPECT_EQ(error_of([&] {
+              AttentionBias()->strength(torch::zeros({1, 2, 2}), 2, 0, 0);
+            }),
+            "[AttentionBias] trust must be [B, Q, 1], got [1, 2, 2]");
+  EXPECT_EQ(error_of([] { AttentionBias(AttentionBiasOptions{.scale = {.shape = {3}}}); }),
+            "[AttentionBias] scale.shape must be [] or [1] for its sharing, got [3]");
+  scene.cameras.clear();
+  EXPECT_EQ(error_of([&] {
+              place_queries(torch::zeros({1, 2, 3}), scene);
+            }),
+            "[SensorScene] a scene must have a grid or cameras, got neither");
+}
+
 TEST(AttentionBias, WindowOverAQuarterOfItsMapIsWarnedOf) {
   const auto scene = small_scene(1);
   const auto placement = place_queries(random_points(1, 4), scene);

@@ -20,6 +20,8 @@ struct KeyLayout {
   std::vector<KeyMap> maps{};
 
   static KeyLayout of(const BevGrid& grid, const std::vector<Camera>& cameras);
+  /// The cameras' maps alone, as in PETR.
+  static KeyLayout of(const std::vector<Camera>& cameras);
   static KeyLayout reference();
   std::int64_t keys() const;
   /// Offsets of the segments, [maps + 1], from 0 to keys().

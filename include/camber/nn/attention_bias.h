@@ -25,10 +25,11 @@ struct BiasWindows {
 ///                                                   camera that sees the point for w_camera; no entry elsewhere
 ///   segments: value = clip(w * segment_scale)       on all keys of the grid and of each camera
 ///
-/// trust is [B, Q, X] with X = 2 (LiDAR, cameras), or 1 + V with per_camera, and lies in [-1, 1], which is checked:
-/// then the lean stays within the scale, and a clip of the scale's max or more leaves every gradient alive. A smaller
-/// clip is a wish: beyond it trust and scale have no gradient. Values are ordinary differentiable functions of trust
-/// and scale on nnz numbers; the attention kernel knows nothing of either.
+/// trust is [B, Q, X] with X = 2 (LiDAR, cameras), or 1 + V with per_camera, less the LiDAR in a scene without a grid
+/// (and without cameras 1 will do); a scale a modality then has scale.shape = {1}. Trust lies in [-1, 1], which is
+/// checked: then the lean stays within the scale, and a clip of the scale's max or more leaves every gradient alive. A
+/// smaller clip is a wish: beyond it trust and scale have no gradient. Values are ordinary differentiable functions of
+/// trust and scale on nnz numbers; the attention kernel knows nothing of either.
 ///
 /// State: the scales', and the float64 buffer "clip_in_force", which a schedule changes (-1: the scale's max). It is
 /// saved, so that a loaded bias gives the values of the one that was saved. A file without it was written before it was
@@ -53,8 +54,10 @@ class AttentionBiasImpl : public torch::nn::Cloneable<AttentionBiasImpl> {
   ops::StructuredBias forward(const torch::Tensor& trust, const BiasWindows& windows, const SensorScene& scene,
                               std::int64_t layer);
 
-  /// clip(w * scale, +-c) per map, [Hb, B*Q, M]: the effective lean without the profile.
-  torch::Tensor strength(const torch::Tensor& trust, std::int64_t num_maps, std::int64_t layer);
+  /// clip(w * scale, +-c) per map, [Hb, B*Q, M]: the effective bias without the profile. The first `num_grids` maps are
+  /// grids, the others cameras.
+  torch::Tensor strength(const torch::Tensor& trust, std::int64_t num_maps, std::int64_t layer,
+                         std::int64_t num_grids = 1);
 
   /// Takes the bounds of both scales and the clip for this epoch and step. train::ScaleProjector does it for a model.
   void apply_schedule(std::int64_t epoch, std::int64_t step);

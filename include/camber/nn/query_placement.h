@@ -12,14 +12,18 @@
 namespace camber::nn {
 
 /// What a batch looks with: one grid, and for every batch element its cameras (the same maps, their own calibration).
-/// Maps are numbered as key segments: 0 is the grid, 1 + i camera i.
+/// Maps are numbered as key segments: 0 is the grid, 1 + i camera i; without a grid i is camera i.
 struct SensorScene {
   geometry::BevGrid grid = geometry::BevGrid::reference();
   std::vector<std::vector<geometry::Camera>> cameras{};  // [B][V]
+  bool has_grid = true;                                  // false: keys lie in the cameras alone, as in PETR
 
   geometry::KeyLayout layout() const;
-  std::int64_t num_maps() const { return 1 + (cameras.empty() ? 0 : static_cast<std::int64_t>(cameras[0].size())); }
-  /// Refuses elements whose cameras differ in number or in the size of their maps.
+  std::int64_t num_grids() const { return has_grid ? 1 : 0; }
+  std::int64_t num_maps() const {
+    return num_grids() + (cameras.empty() ? 0 : static_cast<std::int64_t>(cameras[0].size()));
+  }
+  /// Refuses a scene without maps, and elements whose cameras differ in number or in the size of their maps.
   void validate(std::int64_t batch) const;
 };
 
@@ -36,7 +40,8 @@ QueryPlacement place_queries(const torch::Tensor& points, const SensorScene& sce
 
 /// The sizes of windows, int32 [B, Q, M]: fixed, or the smallest odd number that covers the diagonal of the projected
 /// box [B, Q, 7] = (cx, cy, cz, length, width, height, yaw), within 3 .. 31.
-torch::Tensor fixed_window_sizes(const QueryPlacement& placement, std::int64_t bev_window, std::int64_t camera_window);
+torch::Tensor fixed_window_sizes(const QueryPlacement& placement, std::int64_t bev_window, std::int64_t camera_window,
+                                 std::int64_t num_grids = 1);
 torch::Tensor object_window_sizes(const torch::Tensor& boxes, const SensorScene& scene);
 
 /// Windows of the given sizes round the placed queries. One that covers more than a quarter of its map is warned of.

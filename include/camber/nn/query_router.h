@@ -131,7 +131,7 @@ class QueryRouterImpl : public torch::nn::Cloneable<QueryRouterImpl> {
  private:
   torch::Tensor content_logits(const RouterInputs& inputs);
   torch::Tensor cue_logits(const SensorCues& cues) const;
-  torch::Tensor live_sensors(const QueryPlacement& placement) const;
+  torch::Tensor live_sensors(const QueryPlacement& placement, std::int64_t num_grids) const;
 };
 
 TORCH_MODULE(QueryRouter);
