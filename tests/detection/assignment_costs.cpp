@@ -1,6 +1,6 @@
 // Solves the assignment problems of a file and prints one line for each: the cost of its finite entries, how many
 // entries were chosen, how many of them are not finite, and the milliseconds of the best of `repeats` runs.
-// scripts/prove.d/detector holds them beside scipy's.
+// scripts/prove detector holds them beside scipy's.
 //   assignment_costs FILE [repeats]
 // FILE: for each matrix rows and columns as int64, then rows * columns float64, row by row.
 #include <chrono>

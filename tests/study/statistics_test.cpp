@@ -9,7 +9,7 @@ namespace camber::study {
 namespace {
 
 // What scipy 1.15.3 (ttest_rel, nct) and statsmodels 0.14.4 (multipletests, ttost_mean, TTestPower) print for the same
-// numbers; scripts/prove.d/study compares thousands of cases.
+// numbers; scripts/prove study compares thousands of cases.
 constexpr double kTight = 1e-9;
 constexpr std::array kOurs = {0.312, 0.298, 0.331, 0.305, 0.320, 0.289, 0.315, 0.327};
 constexpr std::array kTheirs = {0.301, 0.292, 0.318, 0.307, 0.303, 0.281, 0.309, 0.311};
