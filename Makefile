@@ -31,7 +31,7 @@ bench: build  ## speed and memory against named peers, in one run
 bench-peers: build  ## the same beside FlexAttention, ONNX Runtime and OpenVINO (installed into .venv-peers)
 	@scripts/bench_peers
 
-lint: setup  ## formatting and static analysis
+lint: setup  ## formatting, static analysis, types, who includes whom
 	@scripts/lint
 
 format: setup  ## format the sources in place

@@ -80,7 +80,9 @@ def make_batch(tensors: dict[str, Tensor]) -> dict:
     projections = tensors["batch.lidar_to_image"].double()
     inverse = torch.linalg.inv(projections[..., :3, :3])
     rows, columns = torch.meshgrid(torch.arange(CELLS[0]), torch.arange(CELLS[1]), indexing="ij")
-    pixel = torch.stack([(columns + 0.5) * PICTURE[1] / CELLS[1], (rows + 0.5) * PICTURE[0] / CELLS[0], torch.ones_like(rows)], -1)
+    pixel = torch.stack(
+        [(columns + 0.5) * PICTURE[1] / CELLS[1], (rows + 0.5) * PICTURE[0] / CELLS[0], torch.ones_like(rows)], -1
+    )
     rays = torch.einsum("bvij,nj->bvni", inverse, pixel.view(-1, 3).double())
     batch["projections"] = projections
     batch["rays"] = rays.flatten(1, 2).float()
@@ -136,7 +138,9 @@ def match(logits: Tensor, codes: Tensor, labels: Tensor, truth: Tensor) -> tuple
     return linear_sum_assignment(cost.nan_to_num(1e6).numpy())
 
 
-def query_loss(logits: Tensor, codes: Tensor, owner: Tensor, batch: dict, truth: list[Tensor], divisor: float) -> Tensor:
+def query_loss(
+    logits: Tensor, codes: Tensor, owner: Tensor, batch: dict, truth: list[Tensor], divisor: float
+) -> Tensor:
     target, wanted, weight = torch.zeros_like(logits), torch.zeros_like(codes), torch.zeros_like(codes)
     for b, objects in enumerate(truth):
         rows = (owner[b] >= 0).nonzero().squeeze(1)
@@ -178,7 +182,9 @@ def losses(model: Detector, batch: dict) -> Tensor:
                 rows, of = match(logits[b, count:], codes[b, count:], labels, truth[b])
                 owner[b, rows] = torch.from_numpy(of)
         total = total + query_loss(logits[:, count:], codes[:, count:], owner, batch, truth, objects)
-        noised = torch.where((denoising["owner"] < 0)[..., None], torch.full_like(logits[:, :count], -50.0), logits[:, :count])
+        noised = torch.where(
+            (denoising["owner"] < 0)[..., None], torch.full_like(logits[:, :count], -50.0), logits[:, :count]
+        )
         divisor = float(max(1, (denoising["owner"] >= 0).sum()))
         total = total + query_loss(noised, codes[:, :count], denoising["owner"], batch, truth, divisor)
     for logits, target in zip((out["grid"], out["cameras"]), dense_targets(batch)):

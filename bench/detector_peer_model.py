@@ -26,7 +26,9 @@ class LidarEncoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.linear = nn.Linear(8, 32)
-        self.blocks = nn.Sequential(block(33, 32, 1), block(32, 64, 2), block(64, 64, 1), block(64, 64, 1), nn.Conv2d(64, 64, 1))
+        self.blocks = nn.Sequential(
+            block(33, 32, 1), block(32, 64, 2), block(64, 64, 1), block(64, 64, 1), nn.Conv2d(64, 64, 1)
+        )
 
     def forward(self, points: Tensor, offsets: Tensor) -> Tensor:
         batch, side = len(offsets) - 1, int(2 * REACH / PILLAR)
@@ -53,7 +55,9 @@ class LidarEncoder(nn.Module):
         cell = ((frame * side + row.long()) * side + column.long())[inside]
         values = F.relu(self.linear(features))
         cells = batch * side * side
-        largest = values.new_zeros(cells, 32).scatter_reduce(0, cell[:, None].expand(-1, 32), values, "amax", include_self=True)
+        largest = values.new_zeros(cells, 32).scatter_reduce(
+            0, cell[:, None].expand(-1, 32), values, "amax", include_self=True
+        )
         count = torch.bincount(cell, minlength=cells).float().log1p()
         grid = torch.cat([largest, count[:, None]], 1).view(batch, side, side, 33).permute(0, 3, 1, 2)
         return self.blocks(grid)
@@ -63,7 +67,12 @@ class CameraEncoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.blocks = nn.Sequential(
-            block(3, 24, 2, 5), block(24, 32, 2), block(32, 32, 1), block(32, 64, 2), block(64, 64, 1), nn.Conv2d(64, 64, 1)
+            block(3, 24, 2, 5),
+            block(24, 32, 2),
+            block(32, 32, 1),
+            block(32, 64, 2),
+            block(64, 64, 1),
+            nn.Conv2d(64, 64, 1),
         )
 
     def forward(self, pictures: Tensor) -> Tensor:
@@ -88,12 +97,16 @@ class Positions(nn.Module):
         self.azimuth, self.elevation = torch.tensor(AZIMUTH).float(), torch.tensor(ELEVATION).float()
 
     def grid_part(self, xy: Tensor) -> Tensor:
-        return self.grid_embedding(torch.cat([sines(xy[..., 0], self.frequencies), sines(xy[..., 1], self.frequencies)], -1))
+        return self.grid_embedding(
+            torch.cat([sines(xy[..., 0], self.frequencies), sines(xy[..., 1], self.frequencies)], -1)
+        )
 
     def ray_part(self, direction: Tensor) -> Tensor:
         x, y, z = direction.unbind(-1)
         flat = (x * x + y * y + 1e-12).sqrt()
-        return self.ray_embedding(torch.cat([sines(torch.atan2(y, x), self.azimuth), sines(torch.atan2(z, flat), self.elevation)], -1))
+        return self.ray_embedding(
+            torch.cat([sines(torch.atan2(y, x), self.azimuth), sines(torch.atan2(z, flat), self.elevation)], -1)
+        )
 
     def keys(self, rays: Tensor) -> Tensor:
         """rays [B, camera keys, 3]."""
@@ -125,11 +138,11 @@ class Attention(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
         weights, biases = self.in_proj_weight.chunk(3), self.in_proj_bias.chunk(3)
-        heads = [
+        queries, keys, values = (
             F.linear(x, w, b).view(len(x), -1, HEADS, WIDTH // HEADS).transpose(1, 2)
             for x, w, b in zip((q, k, v), weights, biases)
-        ]
-        out = F.scaled_dot_product_attention(*heads, attn_mask=mask)
+        )
+        out = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
         return self.out_proj(out.transpose(1, 2).flatten(2))
 
 
@@ -149,7 +162,11 @@ class Layer(nn.Module):
 class TaskHead(nn.Module):
     def __init__(self, outputs: int) -> None:
         super().__init__()
-        self.hidden, self.norm, self.out = nn.Linear(WIDTH, 64, bias=False), nn.LayerNorm(64, eps=1e-6), nn.Linear(64, outputs)
+        self.hidden, self.norm, self.out = (
+            nn.Linear(WIDTH, 64, bias=False),
+            nn.LayerNorm(64, eps=1e-6),
+            nn.Linear(64, outputs),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return self.out(F.relu(self.norm(self.hidden(x))))
@@ -164,7 +181,9 @@ class Detector(nn.Module):
         self.lidar_encoder, self.camera_encoder, self.positions = LidarEncoder(), CameraEncoder(), Positions()
         self.grid_norm, self.camera_norm, self.post_norm = (nn.LayerNorm(WIDTH) for _ in range(3))
         self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
-        self.tasks = nn.ModuleList(nn.ModuleDict({name: TaskHead(n) for name, n in TASKS.items()}) for _ in range(LAYERS))
+        self.tasks = nn.ModuleList(
+            nn.ModuleDict({name: TaskHead(n) for name, n in TASKS.items()}) for _ in range(LAYERS)
+        )
         self.grid_classes, self.camera_classes = nn.Linear(WIDTH, CLASSES), nn.Linear(WIDTH, CLASSES)
         self.query_start = nn.Linear(WIDTH, WIDTH)
         self.register_buffer("references", torch.zeros(QUERIES, 3))

@@ -6,6 +6,7 @@
 
 Prints one JSON object with the episodes trained a second; 20 classes, 1 shot, 5 queries, 28x28, 32 channels, Adam.
 """
+
 import argparse
 import json
 import time
@@ -15,12 +16,14 @@ from torch import nn
 
 
 def block(inputs, channels):
-    return nn.Sequential(nn.Conv2d(inputs, channels, 3, padding=1), nn.BatchNorm2d(channels), nn.ReLU(), nn.MaxPool2d(2))
+    return nn.Sequential(
+        nn.Conv2d(inputs, channels, 3, padding=1), nn.BatchNorm2d(channels), nn.ReLU(), nn.MaxPool2d(2)
+    )
 
 
 def sample(pictures, ways, queries):
     classes = torch.randperm(pictures.shape[0])[:ways]
-    chosen = torch.stack([pictures[c][torch.randperm(pictures.shape[1])[:1 + queries]] for c in classes])
+    chosen = torch.stack([pictures[c][torch.randperm(pictures.shape[1])[: 1 + queries]] for c in classes])
     return torch.cat([chosen[:, 0], chosen[:, 1:].flatten(0, 1)])
 
 
@@ -46,14 +49,22 @@ def main():
         if arguments.channels_last:
             batch = batch.to(memory_format=torch.channels_last)
         features = model(batch)
-        logits = -torch.cdist(features[ways:], features[:ways]) ** 2
+        logits = -(torch.cdist(features[ways:], features[:ways]) ** 2)
         loss = nn.functional.cross_entropy(logits, targets)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     seconds = time.perf_counter() - began
-    print(json.dumps({"torch": torch.__version__, "threads": arguments.threads, "channels_last": arguments.channels_last,
-                      "episodes_per_second": arguments.episodes / seconds}))
+    print(
+        json.dumps(
+            {
+                "torch": torch.__version__,
+                "threads": arguments.threads,
+                "channels_last": arguments.channels_last,
+                "episodes_per_second": arguments.episodes / seconds,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

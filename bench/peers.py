@@ -218,9 +218,9 @@ def serve(name: str, folder: Path, threads: int) -> None:
             np.save(folder / f"{name.replace('/', '_')}_output.npy", output)
             print(extra, flush=True)
         else:
-            begin = time.perf_counter()
+            began = time.perf_counter()
             run()
-            print(1e3 * (time.perf_counter() - begin), flush=True)
+            print(1e3 * (time.perf_counter() - began), flush=True)
 
 
 class Contender:
@@ -258,7 +258,7 @@ class Contender:
 def measured_peak(threads: int) -> float:
     """The processor's FMA peak in GFLOP/s, by the program's own meter."""
     program = ROOT / "build" / "camber"
-    command = [program, "bench", "attention", "--only", "camber/local", "--queries", "1", "--keys", "5000"]
+    command = [str(program), "bench", "attention", "--only", "camber/local", "--queries", "1", "--keys", "5000"]
     command += ["--repeats", "1", "--no-memory", "--format", "json", "--threads", str(threads)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["peak"]["fma_gflops"]
 
@@ -345,7 +345,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
-        return serve(arguments.serve, arguments.folder, arguments.threads)
+        serve(arguments.serve, arguments.folder, arguments.threads)
+        return
     answer = measure(arguments.threads, arguments.repeats)
     print(f"{'':<28} {'ms':>8} {'GFLOP/s':>8} {'% peak':>7} {'extra MB':>9} {'x':>6}")
     for row in answer["rows"]:

@@ -1,6 +1,6 @@
 """Puts the bias into a model that already has a torch.nn.MultiheadAttention, keeping its weights.
 
-    python examples/python_multihead_attention.py
+python examples/python_multihead_attention.py
 """
 
 import torch

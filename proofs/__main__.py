@@ -69,7 +69,7 @@ def prove(name: str, options: argparse.Namespace) -> bool:
         except ProgramFailed as failure:
             print(failure, file=sys.stderr, flush=True)
             return False
-        except Exception:  # noqa: BLE001  (one broken proof must not hide the others)
+        except Exception:  # one broken proof must not hide the others
             traceback.print_exc()
             return False
     return proof.missed == 0

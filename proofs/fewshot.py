@@ -78,13 +78,13 @@ def refusals(proof: Proof) -> None:
         ("an unknown target domain", ["--config", pacs_file, "--source.target_domain=moon"], "got 'moon'"),
     ]
     for what, arguments, wanted in cases:
-        what += " gets a sentence"
-        if "--config" in arguments and skip_without_data(proof, what):
+        line = f"{what} gets a sentence"
+        if "--config" in arguments and skip_without_data(proof, line):
             continue
         answer = camber("fewshot", *arguments, check=False)
         sentence = answer.stderr.strip()
         proof.line(
-            what,
+            line,
             sentence[-110:],
             f"exit 1 or 2, one line with '{wanted}'",
             answer.returncode in (1, 2) and wanted in sentence and len(sentence.splitlines()) == 1,

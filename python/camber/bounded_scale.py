@@ -17,7 +17,7 @@ from .bounded_map import ApplyBoundedMap, BoundedMap
 Constraint = Literal["clamp", "sigmoid", "log_clamp", "straight_through", "projected", "none"]
 Space = Literal["linear", "log"]
 
-_CONSTRAINTS = ("clamp", "sigmoid", "log_clamp", "straight_through", "projected", "none")
+_CONSTRAINTS: tuple[Constraint, ...] = ("clamp", "sigmoid", "log_clamp", "straight_through", "projected", "none")
 ALL_SCALES: weakref.WeakSet[BoundedScale] = weakref.WeakSet()
 
 
@@ -198,8 +198,10 @@ class BoundedScale(torch.nn.Module):
         )
         self.constraint, self.space = _CONSTRAINTS[constraint], "log" if log else "linear"
         bounds = state_dict.get(prefix + "bounds")
-        known = bounds is not None and not bounds.is_meta and bounds.shape == (2,)
-        self._warn_of_other_options(constraint, log, bounds.tolist() if known else list(self.initial_bounds))
+        in_force = list(self.initial_bounds)
+        if bounds is not None and not bounds.is_meta and bounds.shape == (2,):
+            in_force = bounds.tolist()
+        self._warn_of_other_options(constraint, log, in_force)
 
     def _warn_of_other_options(self, constraint: int, log: int, bounds: list[float]) -> None:
         said = [self.initial_bounds, *((float(stage.min), float(stage.max)) for stage in self.bounds_schedule)]

@@ -27,7 +27,7 @@ def torchvision_state() -> dict[str, torch.Tensor]:
 
 def convert(weights: Path, out: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "scripts/import_resnet50"), str(weights), str(out)]
-    return subprocess.run(command, capture_output=True, text=True)
+    return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
 def test_every_tensor_but_the_classifiers_arrives_bit_for_bit(tmp_path: Path) -> None:

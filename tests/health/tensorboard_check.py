@@ -5,6 +5,7 @@
 A run that was resumed has several files; what TensorBoard keeps of them must be what metrics.jsonl holds. With
 --at-least the last record may be missing: a process killed between its two writes leaves it so.
 """
+
 import json
 import math
 import pathlib
@@ -40,8 +41,11 @@ def check(run, missing):
         assert len(points) - missing <= len(found) <= len(points), (name, len(found), len(points))
         assert all(a[0] == b[0] and same(a[1], b[1]) for a, b in zip(found, points)), name
     told = [json.loads(line) for line in (run / "health.jsonl").read_text().split("\n")[:-1]]
-    texts = sorted((event.step, event.tensor_proto.string_val[0].decode())
-                   for tag in tags["tensors"] for event in events.Tensors(tag))
+    texts = sorted(
+        (event.step, event.tensor_proto.string_val[0].decode())
+        for tag in tags["tensors"]
+        for event in events.Tensors(tag)
+    )
     assert missing or texts == sorted((finding["step"], finding["sentence"]) for finding in told), texts
     print(f"{run}: {len(series)} scalars, {sum(map(len, series.values()))} points, {len(texts)} texts agree")
 

@@ -8,6 +8,7 @@ import io
 import pathlib
 import types
 import unittest
+from collections.abc import Callable
 from unittest import mock
 
 import proofs.__main__ as program
@@ -17,10 +18,10 @@ from proofs.report import Part, Proof, parts_of
 MODULES_THAT_ARE_NO_PROOF = {"__init__", "__main__", "programs", "report"}
 
 
-def printed(call: object) -> tuple[object, str, str]:
+def printed(call: Callable[[], object]) -> tuple[object, str, str]:
     out, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-        answer = call()  # type: ignore[operator]
+        answer = call()
     return answer, out.getvalue(), errors.getvalue()
 
 

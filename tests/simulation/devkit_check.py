@@ -4,6 +4,7 @@ usage: python devkit_check.py ROOT VERSION [--only-open]
 
 prints one line a check, exit 1 when one fails; --only-open loads tables and files of a data set whose sensors failed.
 """
+
 import json
 import os
 import sys
@@ -39,7 +40,7 @@ def contrast(picture, left, top, right, bottom):
 
     def strip(a, b):
         a, b = int(round(a)), max(int(round(b)), int(round(a)) + 1)
-        part = picture[rows, max(a, 0):max(b, 0)]
+        part = picture[rows, max(a, 0) : max(b, 0)]
         return part.reshape(-1, 3).mean(axis=0) if part.size else None
 
     inside = strip(left + 0.25 * width, right - 0.25 * width)
@@ -76,7 +77,9 @@ def main(root, version, only_open):
         return 1 if failures else 0
 
     with open(os.path.join(root, version, "simulation.json")) as file:
-        camouflaged = {i["instance_token"] for s in json.load(file)["scenes"] for i in s["instances"] if i["camouflaged"]}
+        camouflaged = {
+            i["instance_token"] for s in json.load(file)["scenes"] for i in s["instances"] if i["camouflaged"]
+        }
     night = {s["token"]: s["description"].endswith("night") for s in nusc.scene}
     true_beats_moved = compared = inside_total = counted_total = equal = boxes_seen = 0
     merged = single = 0
@@ -115,28 +118,50 @@ def main(root, version, only_open):
                     continue
                 here = contrast(picture, left, top, right, bottom)
                 # Two widths to a side, where no other object stands: it would differ from its surroundings too.
-                moved = [contrast(picture, left + d, top, right + d, bottom) for d in (-2 * width, 2 * width)
-                         if not any(a < right + d + width / 2 + 2 and c > left + d - width / 2 - 2 and b < bottom and e > top
-                                    for i, (a, b, c, e) in enumerate(drawn) if i != index)]
+                moved = [
+                    contrast(picture, left + d, top, right + d, bottom)
+                    for d in (-2 * width, 2 * width)
+                    if not any(
+                        a < right + d + width / 2 + 2 and c > left + d - width / 2 - 2 and b < bottom and e > top
+                        for i, (a, b, c, e) in enumerate(drawn)
+                        if i != index
+                    )
+                ]
                 moved = [m for m in moved if m is not None]
                 if here is None or not moved:
                     continue
                 compared += 1
                 true_beats_moved += here > max(moved)
-    check("points_in_box agrees with num_lidar_pts (within 1)", f"{equal / boxes_seen:.3f} of {boxes_seen} boxes",
-          equal >= 0.97 * boxes_seen)
-    check("points in boxes in all", f"{inside_total} found, {counted_total} counted",
-          abs(inside_total - counted_total) <= 0.03 * counted_total)
-    check("three sweeps triple the points of parked cars", f"{merged / max(single, 1):.2f} times", merged > 2.5 * single)
-    check("box_velocity agrees with the moving attribute", f"{np.mean(velocities):.3f} of {len(velocities)}",
-          np.mean(velocities) > 0.99)
-    check("objects are drawn where their boxes project (picture differs there, not beside)",
-          f"{true_beats_moved / max(compared, 1):.3f} of {compared} unhidden boxes by day",
-          compared > 20 and true_beats_moved > 0.9 * compared)
+    check(
+        "points_in_box agrees with num_lidar_pts (within 1)",
+        f"{equal / boxes_seen:.3f} of {boxes_seen} boxes",
+        equal >= 0.97 * boxes_seen,
+    )
+    check(
+        "points in boxes in all",
+        f"{inside_total} found, {counted_total} counted",
+        abs(inside_total - counted_total) <= 0.03 * counted_total,
+    )
+    check(
+        "three sweeps triple the points of parked cars", f"{merged / max(single, 1):.2f} times", merged > 2.5 * single
+    )
+    check(
+        "box_velocity agrees with the moving attribute",
+        f"{np.mean(velocities):.3f} of {len(velocities)}",
+        np.mean(velocities) > 0.99,
+    )
+    check(
+        "objects are drawn where their boxes project (picture differs there, not beside)",
+        f"{true_beats_moved / max(compared, 1):.3f} of {compared} unhidden boxes by day",
+        compared > 20 and true_beats_moved > 0.9 * compared,
+    )
     truth = load_gt_of_sample_tokens(nusc, [s["token"] for s in nusc.sample], DetectionBox)
     names = sorted({b.detection_name for b in truth.all})
-    check("ground truth loads as detection boxes", f"{len(truth.all)} boxes of {', '.join(names)}",
-          names == ["car", "pedestrian", "traffic_cone", "truck"])
+    check(
+        "ground truth loads as detection boxes",
+        f"{len(truth.all)} boxes of {', '.join(names)}",
+        names == ["car", "pedestrian", "traffic_cone", "truck"],
+    )
     return 1 if failures else 0
 
 

@@ -2,6 +2,7 @@
 
 Prints {"what": [cases, largest difference]} as JSON; a difference is relative where the number is above 1.
 """
+
 import json
 import subprocess
 import sys
@@ -19,7 +20,9 @@ warnings.filterwarnings("ignore", category=RuntimeWarning)  # nct's far tails, w
 def power_of(noncentrality, freedom):
     """Two-sided at 0.05. The far tail is below 1e-12 where nct has no number for it."""
     critical = stats.t.ppf(0.975, freedom)
-    return stats.nct.sf(critical, freedom, noncentrality) + np.nan_to_num(stats.nct.cdf(-critical, freedom, noncentrality))
+    return stats.nct.sf(critical, freedom, noncentrality) + np.nan_to_num(
+        stats.nct.cdf(-critical, freedom, noncentrality)
+    )
 
 
 def detectable(deviation, count):
@@ -32,7 +35,10 @@ def needed(margin, deviation):
     while power_of(margin / deviation * np.sqrt(count), count - 1) < 0.8:
         count += 1
     # statsmodels' own power, where the far tail has a number.
-    other, own = TTestPower().power(margin / deviation, count, 0.05), power_of(margin / deviation * np.sqrt(count), count - 1)
+    other, own = (
+        TTestPower().power(margin / deviation, count, 0.05),
+        power_of(margin / deviation * np.sqrt(count), count - 1),
+    )
     assert np.isnan(other) or abs(other - own) < 1e-9, (other, own)
     return count
 
@@ -42,10 +48,18 @@ def expected(a, b, margin):
     interval = test.confidence_interval(0.95)
     difference = a - b
     deviation = difference.std(ddof=1)
-    return {"mean": difference.mean(), "deviation": deviation, "t": test.statistic, "p": test.pvalue, "interval, low": interval.low,
-            "interval, high": interval.high, "equivalence p": DescrStatsW(difference).ttost_mean(-margin, margin)[0],
-            "power": power_of(margin / deviation * np.sqrt(len(a)), len(a) - 1), "detectable effect": detectable(deviation, len(a)),
-            "seeds needed": needed(margin, deviation)}
+    return {
+        "mean": difference.mean(),
+        "deviation": deviation,
+        "t": test.statistic,
+        "p": test.pvalue,
+        "interval, low": interval.low,
+        "interval, high": interval.high,
+        "equivalence p": DescrStatsW(difference).ttost_mean(-margin, margin)[0],
+        "power": power_of(margin / deviation * np.sqrt(len(a)), len(a) - 1),
+        "detectable effect": detectable(deviation, len(a)),
+        "seeds needed": needed(margin, deviation),
+    }
 
 
 def main():
@@ -74,7 +88,7 @@ def main():
     for (a, b, margin), row in zip(cases, ours):
         for (name, wanted), got in zip(expected(a, b, margin).items(), row, strict=True):
             compare(name, got, float(wanted))
-    for p, row in zip(corrections, ours[len(cases):], strict=True):
+    for p, row in zip(corrections, ours[len(cases) :], strict=True):
         for got, wanted in zip(row, multipletests(p, method="holm")[1], strict=True):
             compare("Holm", got, float(wanted))
     print(json.dumps(worst))

@@ -1,0 +1,1 @@
+"""The checks of `make lint`: formatting, static analysis, types, who includes whom. `scripts/lint` runs them."""
