@@ -23,9 +23,9 @@ std::vector<std::int64_t> to_vector(const at::Tensor& offsets) {
   return {data, data + host.numel()};
 }
 
-// Whether some of the inputs are not finite (-inf in a bias aside): 0 * NaN is NaN, and -inf + NaN too, so that a removed
-// key would leak what it holds unless it is kept out of the products. Devices other than the CPU are not asked, since
-// the answer would have to be waited for.
+// Whether some of the inputs are not finite (-inf in a bias aside): 0 * NaN is NaN, and -inf + NaN too, so that a
+// removed key would leak what it holds unless it is kept out of the products. Devices other than the CPU are not asked,
+// since the answer would have to be waited for.
 bool needs_care(const AttentionArguments& a) {
   if (!a.q.is_cpu()) return true;
   for (const at::Tensor* tensor : {&a.q, &a.k, &a.v})

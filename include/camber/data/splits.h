@@ -27,8 +27,8 @@ struct Split {
 };
 
 /// The split of that name: the official one where the version has its ending, as in the devkit; else from
-/// <root>/<version>/splits.json, else from <root>/splits.json ({"name": ["scene-0001", ...]}). A name that is nowhere is
-/// refused with the names there are.
+/// <root>/<version>/splits.json, else from <root>/splits.json ({"name": ["scene-0001", ...]}). A name that is nowhere
+/// is refused with the names there are.
 Split find_split(const Dataset& dataset, const std::string& name);
 /// The scenes that a file lists: one name a line, or a JSON list of names.
 Split read_scenes(const Dataset& dataset, const std::filesystem::path& file);
