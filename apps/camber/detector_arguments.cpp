@@ -62,6 +62,7 @@ OpenedDetector open_detector(const DetectorArguments& arguments, const CommonOpt
     opened.split.official = false;
   }
   opened.config = own.evaluation.config;
+  opened.batch_size = own.evaluation.batch_size;
   return opened;
 }
 

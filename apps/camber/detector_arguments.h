@@ -24,6 +24,7 @@ struct OpenedDetector {
   std::unique_ptr<data::Dataset> dataset{};
   data::Split split{};
   std::filesystem::path config{};  // of the run's evaluation; empty: the official one
+  std::int64_t batch_size = 4;     // of the run's evaluation
 };
 
 /// Loads what the arguments name; data and version are the run's where they are not given, the split is val.

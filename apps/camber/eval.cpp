@@ -1,5 +1,4 @@
 #include <memory>
-#include <stdexcept>
 
 #include "apps/camber/commands.h"
 #include "apps/camber/detector_arguments.h"
@@ -16,22 +15,9 @@ struct EvalArguments {
   std::string faults = "none", trust = "model", config{}, out{};
 };
 
-detection::TrustControl control_of(const std::string& word) {
-  using detection::TrustControl;
-  const std::pair<const char*, TrustControl> known[] = {{"model", TrustControl::kModel},
-                                                        {"zero", TrustControl::kZero},
-                                                        {"mean", TrustControl::kMean},
-                                                        {"shuffled", TrustControl::kShuffled},
-                                                        {"oracle", TrustControl::kOracle}};
-  for (const auto& [name, control] : known)
-    if (word == name) return control;
-  throw std::invalid_argument("[eval] --trust must be model, zero, mean, shuffled or oracle, got '" + word + "'");
-}
-
 int run_eval(const EvalArguments& arguments, const CommonOptions& common) {
-  std::vector<std::string> faults;
-  for (const data::Fault& fault : data::parse_faults(arguments.faults)) faults.push_back(fault.text());
-  const detection::TrustControl trust = control_of(arguments.trust);
+  const std::vector<data::Fault> faults = data::parse_faults(arguments.faults);
+  const detection::TrustControl trust = train::trust_control(arguments.trust, "[eval] --trust");
   if (!arguments.out.empty()) storage::check_writable(arguments.out);
   OpenedDetector opened = open_detector(arguments.detector, common, "eval");
   if (!arguments.config.empty()) opened.config = arguments.config;
@@ -43,9 +29,9 @@ int run_eval(const EvalArguments& arguments, const CommonOptions& common) {
                                {.dataset = *opened.dataset,
                                 .split = opened.split,
                                 .seed = common.seed,
-                                .trust = trust,
+                                .batch_size = opened.batch_size,
                                 .progress = [&progress](std::int64_t done) { progress.advance(done); }},
-                               faults, config);
+                               faults, config, trust);
   progress.finish();
   if (!arguments.out.empty()) storage::write_file(arguments.out, report.to_json());
   print_answer(common.format == Format::kJson  ? report.to_json()

@@ -60,9 +60,10 @@ int run_predict(PredictArguments& arguments, const CommonOptions& common) {
   for (const std::string& file : {arguments.out, arguments.picture})
     if (!file.empty()) storage::check_writable(file);
   arguments.detector.any_scene = !arguments.sample.empty() || !arguments.scene.empty();
-  std::vector<std::string> faults;
-  for (const data::Fault& fault : data::parse_faults(arguments.faults)) faults.push_back(fault.text());
+  const std::vector<data::Fault> faults = data::parse_faults(arguments.faults);
   OpenedDetector opened = open_detector(arguments.detector, common, "predict");
+  // Of the whole split: one frame or scene of it is shown as `eval` sees it.
+  std::vector<data::Index> fault_pool = data::fault_pool(*opened.dataset, opened.split);
   narrow(opened.split, *opened.dataset, arguments);
   constexpr std::size_t kLongestStrip = 20;
   const std::size_t drawn = arguments.picture.empty() ? 0
@@ -74,18 +75,18 @@ int run_predict(PredictArguments& arguments, const CommonOptions& common) {
                               .quiet = common.quiet});
   const train::DetectionRequest request{.dataset = *opened.dataset,
                                         .split = opened.split,
-                                        .faults = faults,
+                                        .fault_pool = std::move(fault_pool),
                                         .seed = common.seed,
+                                        .batch_size = opened.batch_size,
                                         .progress = [&progress](std::int64_t done) { progress.advance(done); }};
   eval::SampleBoxes boxes;
   std::vector<train::FoundFrame> frames;
-  train::detect_frames(opened.detector, request, [&](train::FoundFrame&& frame) {
-    const data::Frame& where = frame.sample.delivery.frame;
-    boxes.open_sample(std::string(opened.dataset->tables().sample[where.sample].token));
-    for (const detection::Detection& found : frame.found)
-      boxes.push(detection::to_global(found, where.reference, opened.detector->options()));
-    if (frames.size() < drawn) frames.push_back(std::move(frame));
-  });
+  const auto take = [&](train::DetectedFrame&& frame) {
+    detection::add_sample(boxes, std::string(opened.dataset->tables().sample[frame.origin.sample].token), frame.found,
+                          frame.origin.reference, opened.detector->options());
+    if (frames.size() < drawn) frames.push_back({std::move(*frame.sample), std::move(frame.found)});
+  };
+  train::run_passes(opened.detector, request, {{.condition = faults}}, {.frame = take});
   progress.finish();
   if (!arguments.out.empty()) eval::write_results(arguments.out, boxes);
   if (!arguments.picture.empty())

@@ -231,10 +231,9 @@ std::string fault_table_markdown() {
 std::string Fault::text() const {
   std::string text(fault_row(kind).name);
   text += ":" + std::to_string(severity);
-  if (!repeats()) return text;
   for (const auto& [value, name] : config::enum_names<FaultSource>)
-    if (value == source) text += ":" + std::string(name);
-  return text + (lying ? ":lying" : ":honest");
+    if (value == source && source != FaultSource::kMixed) text += ":" + std::string(name);
+  return lying ? text + ":lying" : text;
 }
 
 Fault parse_fault(std::string_view text) {

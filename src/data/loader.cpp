@@ -35,7 +35,6 @@ void LoaderOptions::validate() const {
   frame.validate();
   augmentation.validate();
   if (fixed_faults.empty()) faults.validate();
-  for (const std::string& fault : fixed_faults) parse_fault(fault);
 }
 
 class Loader::Work {
@@ -63,7 +62,6 @@ class Loader::Work {
   const std::vector<Index> samples_;
   const LoaderOptions options_;
   const FrameOptions frame_;
-  std::vector<Fault> fixed_;
   const std::uint64_t seed_;
   CueMaker cue_maker_;
   std::int64_t end_;  // positions there are
@@ -90,7 +88,6 @@ Loader::Work::Work(const Dataset& dataset, std::vector<Index> samples, LoaderOpt
   if (samples_.empty()) throw std::invalid_argument("[Loader] samples must not be empty");
   if (first_step < 0)
     throw std::invalid_argument("[Loader] first_step must be at least 0, got " + std::to_string(first_step));
-  for (const std::string& fault : options_.fixed_faults) fixed_.push_back(parse_fault(fault));
   end_ = options_.epochs == 0 ? std::numeric_limits<std::int64_t>::max()
                               : options_.epochs * static_cast<std::int64_t>(samples_.size());
   next_position_ = first_step * options_.batch_size;
@@ -133,8 +130,9 @@ LoadedSample Loader::Work::prepare(std::int64_t position) {
   const Index sample = sample_at(position);
   const auto index = static_cast<std::uint64_t>(position);
   LoadedSample result;
-  if (!fixed_.empty()) {
-    result.delivery = load_delivery(dataset_, sample, frame_, fixed_, pool(), random::Stream(seed_, "faults"));
+  if (!options_.fixed_faults.empty()) {
+    result.delivery =
+        load_delivery(dataset_, sample, frame_, options_.fixed_faults, pool(), random::Stream(seed_, "faults"));
   } else {
     const random::Stream stream = random::Stream(seed_, "data.faults").at(index);
     result.delivery = load_delivery(dataset_, sample, frame_, draw_faults(options_.faults, stream.at("draw")), pool(),

@@ -52,6 +52,14 @@ std::vector<Index> samples_of_scenes(const Dataset& dataset, const Split& split)
   return samples;
 }
 
+std::vector<Index> fault_pool(const Dataset& dataset, const Split& split) {
+  const Tables& tables = dataset.tables();
+  const bool several = std::any_of(split.samples.begin(), split.samples.end(), [&](Index sample) {
+    return tables.sample[sample].scene != tables.sample[split.samples.front()].scene;
+  });
+  return several ? split.samples : samples_of_scenes(dataset, split);
+}
+
 Split find_split(const Dataset& dataset, const std::string& name) {
   const std::string_view ending = official_version_ending(name);
   if (!ending.empty() && dataset.version().ends_with(ending)) {

@@ -51,11 +51,15 @@ void evaluate_into(MetricsReport& report, const data::Dataset* dataset, Evaluati
   const auto start = std::chrono::steady_clock::now();
   report.evaluation = evaluate(boxes, report.config, request.threads);
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  report.by_distance = by_distance(boxes, report.config, request.distance_edges, request.threads);
-  report.by_points = by_points(boxes, report.config, report.evaluation, request.point_edges);
+  if (!request.distance_edges.empty())
+    report.by_distance = by_distance(boxes, report.config, request.distance_edges, request.threads);
+  if (!request.point_edges.empty())
+    report.by_points = by_points(boxes, report.config, report.evaluation, request.point_edges);
   if (request.bootstrap > 0)
     report.intervals =
         bootstrap(boxes, report.config, report.evaluation, request.bootstrap, request.seed, request.threads);
+  if (request.draws > 0)
+    report.drawn_mean_aps = drawn_mean_aps(boxes, report.config, report.evaluation, request.draws, request.seed);
 }
 
 }  // namespace

@@ -11,12 +11,11 @@
 #include <camber/storage/atomic_file.h>
 #include <camber/storage/file.h>
 #include <camber/study/run.h>
+#include <camber/train/detector_evaluation.h>
 #include <camber/train/detector_run.h>
 #include <camber/weights/checksums.h>
 #include <camber/weights/load.h>
 #include <nlohmann/json.hpp>
-
-#include "study/model_evaluation.h"
 
 namespace camber::study {
 namespace {
@@ -59,30 +58,89 @@ void add_history(RunRecord& record, const fs::path& metrics) {
   }
 }
 
-ModelEvaluation evaluation_of(const StudyOptions& options, const RunTraining& training, const data::Dataset& dataset,
-                              detection::Detector detector) {
-  const StudyPlan& plan = options.plan;
-  ModelEvaluation request{.detector = detector,
-                          .dataset = dataset,
-                          .split = data::find_split(dataset, plan.split),
-                          .batch_size = options.training.evaluation.batch_size,
-                          .replicates = plan.replicates,
-                          .conditions = plan.conditions,
-                          .absent_above_age = training.absent_above_age};
-  request.split.samples = train::spread(request.split.samples, plan.frames);
-  request.split.official = false;
-  if (!options.training.evaluation.config.empty())
-    request.config = eval::EvaluationConfig::read(options.training.evaluation.config);
-  const detection::DetectorOptions& own = detector->options();
-  if (own.has_router()) {
-    request.control_conditions = plan.control_conditions;
-    for (const std::string& control : plan.controls)
-      if (nn::uses_content(own.router.mode) || (control != "mean" && control != "shuffled"))
-        request.controls.push_back(control);
+// A model's passes over the test frames, and how the record names them.
+struct StudyEvaluation {
+  train::DetectionRequest request;
+  eval::EvaluationConfig config{};
+  std::int64_t replicates = 0;
+  std::vector<train::DetectionPass> passes{};
+  std::vector<Measurement> names{};  // of each pass: condition and control
+  std::size_t conditions = 0;
+
+  std::size_t frames() const { return request.split.samples.size() * conditions; }
+};
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+train::Condition condition_named(const std::string& name) {
+  return name == "clean" ? train::Condition{} : train::Condition{data::parse_fault(name)};
+}
+
+// The model's own trust everywhere, what replaces it where the plan asks for it, exchanged cues last.
+void add_passes(StudyEvaluation& evaluation, const StudyPlan& plan, const std::vector<std::string>& conditions,
+                const RunTraining& training) {
+  const detection::DetectorOptions& own = training.options.detector;
+  const bool cues = (own.head.cue_input || nn::uses_cues(own.router.mode)) || training.absent_above_age > 0;
+  const auto add = [&evaluation](const std::string& condition, const std::string& control, train::DetectionPass pass) {
+    pass.condition = condition_named(condition);
+    evaluation.passes.push_back(std::move(pass));
+    evaluation.names.push_back({.condition = condition, .control = control});
+  };
+  for (const std::string& condition : conditions) {
+    add(condition, "", {});
+    if (own.has_router() && contains(plan.control_conditions, condition))
+      for (const std::string& control : plan.controls)
+        if (nn::uses_content(own.router.mode) || (control != "mean" && control != "shuffled"))
+          add(condition, control, {.trust = train::trust_control(control, "[study] controls")});
+    if (!cues || !contains(plan.swapped_cues, condition)) continue;
+    add(condition, "cues of clean", {.cues = condition_named("clean")});
+    add("clean", "cues of " + condition, {.cues = condition_named(condition)});
   }
-  if (own.head.cue_input || nn::uses_cues(own.router.mode) || training.absent_above_age > 0)
-    request.swapped_cues = plan.swapped_cues;
-  return request;
+}
+
+StudyEvaluation evaluation_of(const StudyOptions& options, const StudyRun& run, const RunTraining& training,
+                              const data::Dataset& dataset) {
+  const StudyPlan& plan = options.plan;
+  StudyEvaluation evaluation{.request = {.dataset = dataset,
+                                         .split = data::find_split(dataset, plan.split),
+                                         .batch_size = options.training.evaluation.batch_size,
+                                         .absent_above_age = training.absent_above_age},
+                             .replicates = plan.replicates};
+  data::Split& split = evaluation.request.split;
+  split.samples = train::spread(split.samples, plan.frames);
+  split.official = false;
+  if (!options.training.evaluation.config.empty())
+    evaluation.config = eval::EvaluationConfig::read(options.training.evaluation.config);
+  std::vector<std::string> conditions = plan.conditions;
+  if (run.arm == kBase || run.arm == kDoubled) conditions.insert(conditions.end(), {"lidar_off", "cameras_off"});
+  evaluation.conditions = conditions.size();
+  add_passes(evaluation, plan, conditions, training);
+  return evaluation;
+}
+
+std::vector<Measurement> measure(const StudyEvaluation& evaluation, const detection::Detector& detector) {
+  const auto reports =
+      train::evaluate_passes(detector, evaluation.request, evaluation.passes, evaluation.config,
+                             {.distance_edges = {}, .point_edges = {}, .draws = evaluation.replicates, .threads = 1});
+  std::vector<Measurement> measurements = evaluation.names;
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    Measurement& measured = measurements[i];
+    const eval::DetectionMetrics& metrics = reports[i].metrics.evaluation.metrics;
+    measured.mean_ap = metrics.mean_ap;
+    measured.nd_score = metrics.nd_score;
+    for (std::size_t d = 0; d < evaluation.config.distance_thresholds.size(); ++d) {
+      double sum = 0;
+      for (const eval::ClassMetrics& entry : metrics.classes) sum += entry.average_precisions[d];
+      measured.by_distance.push_back(sum / static_cast<double>(metrics.classes.size()));
+    }
+    measured.trust_lidar = train::mean_of(reports[i].trust.lidar);
+    measured.trust_camera = train::mean_of(reports[i].trust.camera);
+    for (const double value : reports[i].metrics.drawn_mean_aps)
+      measured.replicates.push_back(static_cast<std::int32_t>(std::lround(1e4 * value)));
+  }
+  return measurements;
 }
 
 RunRecord record_of(const StudyFolder& folder, const StudyRun& run) {
@@ -160,11 +218,13 @@ void execute_run(const StudyOptions& options, const StudyFolder& folder, const S
     check_weights(folder, run, record.weights);
   } else {
     const auto begin = std::chrono::steady_clock::now();
-    ModelEvaluation request = evaluation_of(options, training, dataset, detector);
-    if (run.arm == kBase || run.arm == kDoubled)
-      request.conditions.insert(request.conditions.end(), {"lidar_off", "cameras_off"});
-    request.progress = listener.judged;
-    record.measurements = evaluate_model(request);
+    StudyEvaluation evaluation = evaluation_of(options, run, training, dataset);
+    std::int64_t done = 0;
+    if (listener.judged)
+      evaluation.request.progress = [&, total = evaluation.frames()](std::int64_t frames) {
+        listener.judged(static_cast<double>(done += frames) / static_cast<double>(total));
+      };
+    record.measurements = measure(evaluation, detector);
     record.evaluation_seconds = seconds_since(begin);
     storage::write_file(folder.record(run), to_json(record));
   }
@@ -199,13 +259,14 @@ std::pair<double, double> probe(const StudyOptions& options, const StudyFolder& 
   RunRecord record;
   add_history(record, own / "metrics.jsonl");
   const data::Dataset dataset(training.options.data.root, training.options.data.version, 1);
-  ModelEvaluation request =
-      evaluation_of(options, training, dataset, detection::Detector::load(own / "model.safetensors"));
-  const auto frames = static_cast<double>(request.split.samples.size());
-  request.split.samples = train::spread(request.split.samples, kProbeFrames);
+  const detection::Detector detector = detection::Detector::load(own / "model.safetensors");
+  StudyEvaluation evaluation = evaluation_of(options, run, training, dataset);
+  std::vector<data::Index>& samples = evaluation.request.split.samples;
+  const auto frames = static_cast<double>(samples.size());
+  samples = train::spread(samples, kProbeFrames);
   const auto begin = std::chrono::steady_clock::now();
-  evaluate_model(request);
-  const double share = static_cast<double>(request.split.samples.size()) / frames;
+  measure(evaluation, detector);
+  const double share = static_cast<double>(samples.size()) / frames;
   fs::remove_all(own);
   return {record.milliseconds_a_step / 1e3, seconds_since(begin) / share};
 }

@@ -15,6 +15,7 @@
 #include <camber/study/published.h>
 #include <camber/study/queue.h>
 #include <camber/study/study.h>
+#include <camber/train/detector_evaluation.h>
 #include <camber/train/run_folder.h>
 #include <camber/weights/state_file.h>
 #include <unistd.h>
@@ -320,6 +321,8 @@ StudyResult carry_out(const StudyRequest& request) {
   request.options.validate();
   if (request.options.plan.arms.empty())
     throw std::invalid_argument("[study] arms must not be empty: give a configuration with --config");
+  const std::vector<std::string>& conditions = request.options.plan.conditions;  // clean, then faults
+  train::parse_conditions({conditions.begin() + 1, conditions.end()});
   for (const StudyArm& arm : request.options.plan.arms)
     training_of(request.options, {arm.name, 0});  // refuses scales out of reach
   const fs::path& judged_by = request.options.training.evaluation.config;

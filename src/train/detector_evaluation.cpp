@@ -1,85 +1,61 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 
+#include <camber/data/cue_separation.h>
 #include <camber/train/detector_evaluation.h>
-#include <camber/train/detector_options.h>
 
 namespace camber::train {
+namespace {
 
-void detect_frames(detection::Detector detector, const DetectionRequest& request,
-                   const std::function<void(FoundFrame&&)>& take) {
-  torch::NoGradGuard no_grad;
-  detector->eval();
-  const detection::DetectorOptions& options = detector->options();
-  const bool own_encoders = options.encoder.kind != detection::EncoderKind::kFeatures;
-  if (!own_encoders) {
-    check_features_faults(request.faults);
-  }
-  data::LoaderOptions loading{.frame = options.frame_options(),
-                              .faults = {.share = 0},
-                              .fixed_faults = request.faults,
-                              .augmentation = data::AugmentationOptions::none(),
-                              .batch_size = request.batch_size,
-                              .shuffle = false,
-                              .epochs = 1,
-                              .cues = own_encoders,
-                              .fault_pool = data::samples_of_scenes(request.dataset, request.split)};
-  data::Loader loader(request.dataset, request.split.samples, loading, request.seed, request.threads);
-  while (auto batch = loader.next()) {
-    const detection::DetectorBatch tensors = detection::collate(*batch, options);
-    const detection::DetectorOutput output = detector->forward(
-        tensors, {.seed = request.seed, .attention_mass = request.attention_mass, .trust = request.trust});
-    auto found = detector->decode(output, tensors);
-    for (std::size_t i = 0; i < batch->samples.size(); ++i) {
-      take({.sample = std::move(batch->samples[i]),
-            .found = std::move(found[i]),
-            .trust = output.trust.defined() ? output.trust[static_cast<std::int64_t>(i)] : torch::Tensor()});
-    }
-    if (request.progress) {
-      request.progress(static_cast<std::int64_t>(batch->samples.size()));
-    }
+void check_different(const std::vector<data::Fault>& faults) {
+  for (auto fault = faults.begin(); fault != faults.end(); ++fault)
+    if (std::find(faults.begin(), fault, *fault) != fault)
+      throw std::invalid_argument("[evaluate] faults must be different conditions, got " + fault->text() + " twice");
+}
+
+void add_trust(TrustRecord& record, const std::vector<detection::Detection>& found) {
+  constexpr std::size_t kBest = 20;
+  for (std::size_t i = 0; i < std::min(kBest, found.size()); ++i) {
+    const std::vector<double>& trust = found[i].trust;
+    if (trust.size() < 2) continue;
+    record.lidar.push_back(trust[0]);
+    record.camera.push_back(*std::max_element(trust.begin() + 1, trust.end()));
   }
 }
 
-eval::SampleBoxes predict(detection::Detector detector, const DetectionRequest& request, TrustRecord* trust) {
-  constexpr std::size_t kBest = 20;
-  eval::SampleBoxes boxes;
-  detect_frames(detector, request, [&](FoundFrame&& frame) {
-    const data::Frame& where = frame.sample.delivery.frame;
-    boxes.open_sample(std::string(request.dataset.tables().sample[where.sample].token));
-    for (const detection::Detection& found : frame.found) {
-      eval::DetectionBox box = detection::to_global(found, where.reference, detector->options());
-      box.sample = static_cast<std::int32_t>(boxes.samples() - 1);
-      boxes.push(box);
-    }
-    for (std::size_t i = 0; trust != nullptr && i < std::min(kBest, frame.found.size()); ++i) {
-      const std::vector<double>& weights = frame.found[i].trust;
-      if (weights.size() >= 2) {
-        trust->lidar.push_back(weights[0]);
-        trust->camera.push_back(*std::max_element(weights.begin() + 1, weights.end()));
-      }
-    }
-  });
-  return boxes;
+}  // namespace
+
+std::vector<PassReport> evaluate_passes(detection::Detector detector, const DetectionRequest& request,
+                                        const std::vector<DetectionPass>& passes, const eval::EvaluationConfig& config,
+                                        const eval::MetricsRequest& metrics) {
+  std::vector<PassReport> reports(passes.size());
+  std::vector<eval::SampleBoxes> boxes(passes.size());
+  DetectionHooks hooks;
+  hooks.frame = [&](DetectedFrame&& frame) {
+    detection::add_sample(boxes[frame.pass], std::string(request.dataset.tables().sample[frame.origin.sample].token),
+                          frame.found, frame.origin.reference, detector->options());
+    add_trust(reports[frame.pass].trust, frame.found);
+  };
+  hooks.done = [&](std::size_t pass) {
+    reports[pass].metrics =
+        eval::evaluate_predictions(request.dataset, request.split, std::move(boxes[pass]), config, metrics);
+  };
+  run_passes(detector, request, passes, hooks);
+  return reports;
+}
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 double area_under_curve(const std::vector<double>& low, const std::vector<double>& high) {
   const auto broken = [](const std::vector<double>& values) {
     return values.empty() || std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
   };
-  if (broken(low) || broken(high)) {
-    return std::numeric_limits<double>::quiet_NaN();
-  }
-  std::vector<double> sorted = low;
-  std::sort(sorted.begin(), sorted.end());
-  double below = 0;
-  for (const double value : high) {
-    const auto [first, last] = std::equal_range(sorted.begin(), sorted.end(), value);
-    below += static_cast<double>(first - sorted.begin()) + 0.5 * static_cast<double>(last - first);
-  }
-  return below / (static_cast<double>(low.size()) * static_cast<double>(high.size()));
+  return broken(low) || broken(high) ? std::numeric_limits<double>::quiet_NaN() : data::area_under_curve(high, low);
 }
 
 double FaultReport::resilience(const ConditionReport& condition) const {
@@ -96,47 +72,23 @@ double FaultReport::mean_resilience() const {
                                : sum / static_cast<double>(conditions.size() - 1);
 }
 
-std::vector<std::string> fault_names(const std::vector<std::string>& faults) {
-  std::vector<std::string> names;
-  for (const std::string& fault : faults) {
-    std::string name = data::parse_fault(fault).text();
-    if (std::find(names.begin(), names.end(), name) != names.end()) {
-      throw std::invalid_argument("[evaluate] faults must be different conditions, got " + name + " twice");
-    }
-    names.push_back(std::move(name));
-  }
-  return names;
-}
-
-void check_conditions(const DetectionRequest& request, const std::vector<std::string>& faults) {
-  const std::vector<data::Index> pool = data::samples_of_scenes(request.dataset, request.split);
-  for (const std::string& fault : faults) {
-    const data::Fault parsed = data::parse_fault(fault);
-    data::check_repeats(request.dataset, request.split.samples, {&parsed, 1}, pool,
-                        random::Stream(request.seed, "faults"));
-  }
+std::vector<data::Fault> parse_conditions(const std::vector<std::string>& names) {
+  std::vector<data::Fault> faults;
+  for (const std::string& name : names) faults.push_back(data::parse_fault(name));
+  check_different(faults);
+  return faults;
 }
 
 FaultReport evaluate_detector(detection::Detector detector, const DetectionRequest& request,
-                              const std::vector<std::string>& faults, const eval::EvaluationConfig& config) {
-  const std::vector<std::string> names = fault_names(faults);
-  if (detector->options().encoder.kind == detection::EncoderKind::kFeatures) {
-    check_features_faults(names);
-  }
-  check_conditions(request, names);
+                              const std::vector<data::Fault>& faults, const eval::EvaluationConfig& config,
+                              detection::TrustControl trust) {
+  check_different(faults);
+  std::vector<DetectionPass> passes{{.trust = trust}};
+  for (const data::Fault& fault : faults) passes.push_back({.condition = {fault}, .trust = trust});
   FaultReport report;
-  DetectionRequest condition = request;
-  const auto add = [&](const std::string& name) {
-    ConditionReport& added = report.conditions.emplace_back();
-    added.name = name;
-    added.metrics =
-        eval::evaluate_predictions(request.dataset, request.split, predict(detector, condition, &added.trust), config);
-  };
-  condition.faults.clear();
-  add("clean");
-  for (const std::string& name : names) {
-    condition.faults = {name};
-    add(name);
+  for (PassReport& pass : evaluate_passes(std::move(detector), request, passes, config)) {
+    const std::size_t at = report.conditions.size();
+    report.conditions.push_back({std::move(pass), at == 0 ? "clean" : faults[at - 1].text()});
   }
   return report;
 }

@@ -1,6 +1,5 @@
 #include <cmath>
 #include <iomanip>
-#include <numeric>
 #include <sstream>
 
 #include <camber/config/numbers.h>
@@ -23,10 +22,6 @@ std::string figure(double value) {
     text << std::fixed << std::setprecision(4) << value;
   }
   return text.str();
-}
-
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 std::string trust_table(const FaultReport& report, int width) {

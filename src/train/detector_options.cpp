@@ -7,22 +7,10 @@
 
 namespace camber::train {
 
-void check_features_faults(const std::vector<std::string>& faults) {
-  for (const std::string& fault : faults) {
-    if (!data::fault_row(data::parse_fault(fault).kind).known) {
-      throw std::invalid_argument(
-          "[detector] faults must be known ones (lidar_off, cameras_off, camera_off) with encoder.kind = features, "
-          "where "
-          "the sensors' content is not at hand, got " +
-          fault);
-    }
-  }
-}
-
 void DetectorTrainingOptions::validate() const {
   detector.validate();
   loop.validate();
-  fault_names(evaluation.faults);  // refuses unknown ones
+  const std::vector<data::Fault> conditions = parse_conditions(evaluation.faults);
   if (detector.encoder.kind != detection::EncoderKind::kFeatures) {
     return;
   }
@@ -36,9 +24,13 @@ void DetectorTrainingOptions::validate() const {
                                 " with encoder.kind = features, whose maps cannot be varied, got " + varied[0].second);
   }
   if (data.faults.share > 0) {
-    check_features_faults(data.faults.kinds);
+    std::vector<data::Fault> drawn;
+    for (const std::string& kind : data.faults.kinds) {
+      drawn.push_back(data::parse_fault(kind));
+    }
+    check_features_faults(drawn);
   }
-  check_features_faults(evaluation.faults);
+  check_features_faults(conditions);
 }
 
 DetectorTrainingOptions DetectorTrainingOptions::from_any_folder() const {

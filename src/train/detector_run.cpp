@@ -59,7 +59,11 @@ class Run {
       split.official = false;
     }
     if (request_.evaluate) {
-      check_conditions({.dataset = dataset_, .split = split, .seed = options_.seed}, options_.evaluation.faults);
+      std::vector<Condition> conditions;
+      for (const data::Fault& fault : parse_conditions(options_.evaluation.faults)) {
+        conditions.push_back({fault});
+      }
+      check_conditions({.dataset = dataset_, .split = split}, conditions);
     }
     return split;
   }
@@ -80,7 +84,7 @@ class Run {
   void after_step(const StepReport& report);
   health::Figures figures_of(const StepReport& report) const;
   void observe_health(std::int64_t step, health::Figures& figures);
-  FaultReport evaluate(const std::vector<std::string>& faults);
+  FaultReport evaluate(const std::vector<data::Fault>& faults);
 
   const DetectorRunRequest& request_;
   const DetectorTrainingOptions& options_;
@@ -239,12 +243,11 @@ health::Figures Run::figures_of(const StepReport& report) const {
   return figures;
 }
 
-FaultReport Run::evaluate(const std::vector<std::string>& faults) {
+FaultReport Run::evaluate(const std::vector<data::Fault>& faults) {
   const bool training = detector_->is_training();
   FaultReport report = evaluate_detector(detector_,
                                          {.dataset = dataset_,
                                           .split = validation_,
-                                          .seed = options_.seed,
                                           .batch_size = options_.evaluation.batch_size,
                                           .threads = static_cast<int>(options_.data.threads)},
                                          faults, evaluation_);
@@ -265,7 +268,7 @@ void Run::finish(DetectorRunResult& result) {
   if (loop_.average() != nullptr) {
     applied.emplace(*loop_.average());
   }
-  result.evaluation = evaluate(options_.evaluation.faults);
+  result.evaluation = evaluate(parse_conditions(options_.evaluation.faults));
   storage::write_file(folder_.curves(), eval::details_to_json(result.evaluation->conditions.front().metrics));
   storage::write_file(folder_.result(), result.evaluation->to_json());  // last: from now on the run is finished
 }

@@ -95,6 +95,28 @@ TEST_F(TrainProgram, OpensADataSetWithoutSplits) {
   EXPECT_EQ(nowhere.errors, "camber: [predict] --sample must be the token of a sample, got '0123'\n");
 }
 
+// The frames of a condition depend on its name alone, not on the training's seed: a run's own result is what eval says.
+TEST_F(TrainProgram, ItsOwnResultIsWhatEvalFinds) {
+  const Answer trained = call(
+      "train --from run/model.safetensors --out judged --loop.steps=1 --seed 9 --threads 1 "
+      "--data.validation_split=train --evaluation.limit=5 --evaluation.batch_size=3 "
+      "--evaluation.faults='[\"frozen:2\", \"stale:3:other_scene\", \"noise\"]'");
+  ASSERT_EQ(trained.code, 0) << trained.errors;
+  const Answer judged = call(
+      "eval --run judged --split train --limit 5 --faults frozen:2:honest,stale:other_scene,noise:3 --threads 1 "
+      "--format json");
+  ASSERT_EQ(judged.code, 0) << judged.errors;
+  const auto timeless = [](const std::string& report) {
+    return std::regex_replace(report, std::regex("\"eval_time\": [^,]*,"), "");
+  };
+  EXPECT_EQ(timeless(judged.output), timeless(storage::read_file(folder_ / "judged/result.json")));
+  const Json trust = json_of(judged.output)["trust"];
+  for (const char* name : {"frozen:2", "stale:3:other_scene", "noise:3"}) {
+    ASSERT_TRUE(trust.contains(name)) << trust;
+    EXPECT_NE(trust[name], trust["clean"]) << "the conditions must tell";
+  }
+}
+
 TEST_F(TrainProgram, FaultsHaveOneNameInEveryResult) {
   const Answer trained = call(
       "train --from run/model.safetensors --out named --loop.steps=1 --threads 1 "

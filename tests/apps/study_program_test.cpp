@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <set>
 #include <thread>
 
@@ -79,6 +80,33 @@ TEST_F(StudyProgram, LeavesARecordARunAndTheBaseWeights) {
   for (const char* words : {"5 runs, 0 of them done", "trust_s0: clean mAP", "mAP of fusion"})
     EXPECT_NE(whole_.errors.find(words), std::string::npos) << words << "\n" << whole_.errors;
   EXPECT_NE(whole_.output.find("### mAP by arm and condition"), std::string::npos) << whole_.output;
+}
+
+TEST_F(StudyProgram, MeasuresWhatEvalMeasures) {
+  const Answer judged = call(
+      "eval --checkpoint whole/runs/base_s0/model.safetensors --data world --split test --limit 4 --threads 1 "
+      "--faults frozen:5,stale:5,lidar_off --config configs/evaluation/world.json --format json");
+  ASSERT_EQ(judged.code, 0) << judged.errors;
+  const OrderedJson report = OrderedJson::parse(std::regex_replace(judged.output, std::regex(": NaN"), ": null"));
+  const OrderedJson base = records("whole").at("base_s0");
+  std::size_t compared = 0;
+  for (const OrderedJson& measured : base["measurements"]) {
+    const std::string condition = measured["condition"], name = condition == "lidar_off" ? "lidar_off:3" : condition;
+    if (condition != "clean" && !report["faults"].contains(name)) continue;
+    const OrderedJson& metrics = condition == "clean" ? report["clean"] : report["faults"][name];
+    EXPECT_NEAR(measured["mean_ap"].get<double>(), metrics["mean_ap"].get<double>(), 1e-6) << condition;
+    EXPECT_NEAR(measured["nd_score"].get<double>(), metrics["nd_score"].get<double>(), 1e-6) << condition;
+    ++compared;
+  }
+  EXPECT_EQ(compared, 4U);
+}
+
+TEST_F(StudyProgram, AConditionThatIsNoneIsRefusedBeforeTheWork) {
+  const Answer unknown =
+      call("study --out none " + kTiny + " --conditions='[\"clean\", \"frozen:5\", \"stale:5\", \"frozn\"]'");
+  EXPECT_EQ(unknown.code, 2) << unknown.errors;
+  EXPECT_NE(unknown.errors.find("did you mean 'frozen'?"), std::string::npos) << unknown.errors;
+  EXPECT_FALSE(fs::exists(folder_ / "none"));
 }
 
 TEST_F(StudyProgram, ScaleZeroMeasuresWhatNoBiasMeasures) {

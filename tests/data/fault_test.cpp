@@ -47,6 +47,8 @@ TEST(Fault, TextComesBack) {
                 (Fault{.kind = row.kind, .severity = severity}));
   const Fault frozen{FaultKind::kFrozen, 4, FaultSource::kOtherScene, true};
   EXPECT_EQ(frozen.text(), "frozen:4:other_scene:lying");
+  EXPECT_EQ(parse_fault("frozen:4:mixed:honest").text(), "frozen:4");
+  EXPECT_EQ(parse_fault("stale:lying").text(), "stale:3:lying");
   EXPECT_EQ(parse_fault("frozen:lying:other_scene:4"), frozen);
   EXPECT_EQ(parse_fault("dark").severity, 3);
   EXPECT_TRUE(parse_faults("none").empty());

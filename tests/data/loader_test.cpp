@@ -102,7 +102,7 @@ TEST(Loader, EveryEpochHasEverySampleOnceInAnotherOrder) {
 TEST(Loader, FixedFaultsAreThoseOfLoadDelivery) {
   const auto& world = simulated_world();
   LoaderOptions fixed = options();
-  fixed.fixed_faults = {"stale:2:lying", "dark:4"};
+  fixed.fixed_faults = parse_faults("stale:2:lying,dark:4");
   fixed.augmentation = AugmentationOptions::none();
   fixed.shuffle = false;
   fixed.epochs = 1;
@@ -124,7 +124,7 @@ TEST(Loader, FixedFaultsAreThoseOfLoadDelivery) {
 TEST(Loader, OneFrameCanBeFrozenFromItsPool) {
   const auto& world = simulated_world();
   LoaderOptions frozen = options();
-  frozen.fixed_faults = {"frozen:3:other_scene"};
+  frozen.fixed_faults = parse_faults("frozen:3:other_scene");
   frozen.augmentation = AugmentationOptions::none();
   frozen.shuffle = false;
   frozen.epochs = 1;

@@ -10,6 +10,7 @@
 #include <camber/study/options.h>
 #include <camber/study/record.h>
 #include <camber/study/run.h>
+#include <camber/train/detector_passes.h>
 #include <camber/train/detector_run.h>
 #include <camber/weights/state_file.h>
 #include <gtest/gtest.h>
@@ -17,7 +18,6 @@
 #include <ATen/Parallel.h>
 
 #include "storage/scratch_folder.h"
-#include "study/model_evaluation.h"
 
 // Adding the router changes no other parameter's start, no batch and no noise; a scale of 0 is no bias, bit for bit.
 namespace camber::study {
@@ -132,9 +132,9 @@ TEST(Rule, takes_out_the_sensors_whose_cue_of_age_is_above_it) {
   detection::DetectorBatch batch;
   batch.age = torch::tensor({0.0F, 0.5F, 0.75F, 0.76F, 1.0F, 0.0F}).view({2, 3});
   batch.available = torch::tensor({true, true, true, true, true, false}).view({2, 3});
-  const torch::Tensor left = without_old_sensors(batch, 0.75).available;
+  const torch::Tensor left = train::without_old_sensors(batch, 0.75).available;
   EXPECT_TRUE(torch::equal(left, torch::tensor({true, true, true, false, false, false}).view({2, 3}))) << left;
-  EXPECT_TRUE(torch::equal(without_old_sensors(batch, 0).available, batch.available));
+  EXPECT_TRUE(torch::equal(train::without_old_sensors(batch, 0).available, batch.available));
 }
 
 // Bases that were published before this build must be readable, and be those that their records speak of.

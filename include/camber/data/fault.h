@@ -68,6 +68,7 @@ struct Fault {
   /// Whether it repeats an old delivery.
   bool repeats() const { return kind == FaultKind::kFrozen || kind == FaultKind::kStale; }
   double value() const { return fault_row(kind).value[static_cast<std::size_t>(severity - 1)]; }
+  /// The one form in which faults are printed: kind and severity, source and lying where they are not the default.
   std::string text() const;
   bool operator==(const Fault&) const = default;
 };

@@ -12,10 +12,10 @@
 namespace camber::data {
 
 struct LoaderOptions {
-  FrameOptions frame{};                     ///< what is loaded of a key frame
-  FaultOptions faults{};                    ///< faults drawn for each sample
-  std::vector<std::string> fixed_faults{};  ///< faults of every sample, such as frozen:4; none are drawn then
-  AugmentationOptions augmentation{};       ///< how frames are varied
+  FrameOptions frame{};                ///< what is loaded of a key frame
+  FaultOptions faults{};               ///< faults drawn for each sample
+  std::vector<Fault> fixed_faults{};   ///< faults of every sample; none are drawn then
+  AugmentationOptions augmentation{};  ///< how frames are varied
   std::int64_t batch_size = 4;
   bool shuffle = true;             ///< a new order every epoch
   std::int64_t epochs = 0;         ///< passes over the samples; 0: without end

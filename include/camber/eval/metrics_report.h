@@ -19,9 +19,10 @@ struct MetricsRequest {
   std::filesystem::path scenes{};        ///< a file of scene names instead of a split
   std::filesystem::path ground_truth{};  ///< true objects in the same box format instead of a data set
   std::filesystem::path config{};        ///< the devkit's JSON format; empty: the official configuration
-  std::vector<double> distance_edges{0, 10, 20, 30, 40, 50};
-  std::vector<double> point_edges{1, 5, 20, 100};
-  std::int64_t bootstrap = 0;  ///< replicates; 0: no intervals
+  std::vector<double> distance_edges{0, 10, 20, 30, 40, 50};  ///< empty: no bins
+  std::vector<double> point_edges{1, 5, 20, 100};             ///< empty: no bins
+  std::int64_t bootstrap = 0;                                 ///< replicates; 0: no intervals
+  std::int64_t draws = 0;                                     ///< of scenes for MetricsReport::drawn_mean_aps; 0: none
   std::uint64_t seed = 0;
   int threads = 0;
 
@@ -37,8 +38,9 @@ struct MetricsReport {
   Evaluation evaluation{};
   std::vector<BinMetrics> by_distance{}, by_points{};
   std::optional<BootstrapIntervals> intervals{};
-  std::string meta{};  ///< of the results, JSON text
-  double seconds = 0;  ///< of the comparison itself, as the devkit counts it
+  std::vector<double> drawn_mean_aps{};  ///< eval::drawn_mean_aps with the request's draws and seed
+  std::string meta{};                    ///< of the results, JSON text
+  double seconds = 0;                    ///< of the comparison itself, as the devkit counts it
 };
 
 /// Loads, pairs, filters and evaluates.

@@ -1,39 +1,11 @@
 #pragma once
-#include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
-#include <camber/data/dataset.h>
-#include <camber/data/splits.h>
-#include <camber/detection/detector.h>
 #include <camber/eval/metrics_report.h>
+#include <camber/train/detector_passes.h>
 
 namespace camber::train {
-
-/// Frames on which a detector is run, and what happens to their sensors.
-struct DetectionRequest {
-  const data::Dataset& dataset;
-  data::Split split{};
-  std::vector<std::string> faults{};  ///< all of them on every frame, such as {"frozen:4"}; empty: clean
-  std::uint64_t seed = 0;             ///< of the faults
-  std::int64_t batch_size = 4;
-  int threads = 1;  ///< that load frames
-  detection::TrustControl trust = detection::TrustControl::kModel;
-  bool attention_mass = false;  ///< also the attention's mass per sensor
-  std::function<void(std::int64_t frames)> progress{};
-};
-
-/// What was found in one frame.
-struct FoundFrame {
-  data::LoadedSample sample{};
-  std::vector<detection::Detection> found{};
-  torch::Tensor trust{};  ///< [Q, X] of every query; undefined without a router
-};
-
-/// Runs the detector over the frames in the order of the split, in evaluation mode and without gradients.
-void detect_frames(detection::Detector detector, const DetectionRequest& request,
-                   const std::function<void(FoundFrame&&)>& take);
 
 /// Trust in each sensor at the 20 best boxes of every frame; empty without a router. With one weight a camera, the
 /// largest counts.
@@ -41,18 +13,27 @@ struct TrustRecord {
   std::vector<double> lidar{}, camera{};
 };
 
-/// The predictions of a split in the global frame; adds to `trust` when it is given.
-eval::SampleBoxes predict(detection::Detector detector, const DetectionRequest& request, TrustRecord* trust = nullptr);
+/// The predictions of one pass in the global frame, evaluated.
+struct PassReport {
+  eval::MetricsReport metrics{};
+  TrustRecord trust{};
+};
+
+/// Evaluates every pass; the answers stand in the order of the passes. Of `metrics` bins, draws and threads count.
+std::vector<PassReport> evaluate_passes(detection::Detector detector, const DetectionRequest& request,
+                                        const std::vector<DetectionPass>& passes, const eval::EvaluationConfig& config,
+                                        const eval::MetricsRequest& metrics = {});
+
+/// The mean; NaN of nothing.
+double mean_of(const std::vector<double>& values);
 
 /// The chance that a number drawn from `low` lies below one drawn from `high`, ties counted half: the area under the
 /// ROC curve. NaN when either is empty or holds one.
 double area_under_curve(const std::vector<double>& low, const std::vector<double>& high);
 
-/// One condition: its name ("clean", or the fault's full text such as "black:4") and figures.
-struct ConditionReport {
+/// One condition: its name ("clean", or the fault's text such as "black:4") and metrics.
+struct ConditionReport : PassReport {
   std::string name{};
-  eval::MetricsReport metrics{};
-  TrustRecord trust{};
 };
 
 /// The fault table.
@@ -75,14 +56,12 @@ struct FaultReport {
   std::string to_json() const;
 };
 
-/// The conditions by data::Fault::text(), however they were written; refuses one that stands there twice.
-std::vector<std::string> fault_names(const std::vector<std::string>& faults);
+/// Reads a list of conditions; refuses one that stands there twice, however it is written.
+std::vector<data::Fault> parse_conditions(const std::vector<std::string>& names);
 
-/// Refuses conditions that these frames cannot have: a delivery to repeat where there is none.
-void check_conditions(const DetectionRequest& request, const std::vector<std::string>& faults);
-
-/// Evaluates the clean condition and each of `faults` (request.faults is not looked at), named by data::Fault::text().
+/// Evaluates the clean condition and each of `faults`, named by data::Fault::text(), with the trust that is given.
 FaultReport evaluate_detector(detection::Detector detector, const DetectionRequest& request,
-                              const std::vector<std::string>& faults, const eval::EvaluationConfig& config);
+                              const std::vector<data::Fault>& faults, const eval::EvaluationConfig& config,
+                              detection::TrustControl trust = detection::TrustControl::kModel);
 
 }  // namespace camber::train

@@ -87,9 +87,6 @@ struct DetectorTrainingOptions {
   TrainingLoopOptions loop_with_rules() const;
 };
 
-/// Refuses faults of the sensors' content, which maps of other encoders do not show.
-void check_features_faults(const std::vector<std::string>& faults);
-
 /// Every n-th of the samples so that about `limit` remain; all for 0.
 std::vector<data::Index> spread(const std::vector<data::Index>& samples, std::int64_t limit);
 

@@ -4,9 +4,15 @@
 #include <vector>
 
 #include <camber/data/frame_picture.h>
-#include <camber/train/detector_evaluation.h>
+#include <camber/train/detector_passes.h>
 
 namespace camber::train {
+
+/// A frame and what was found in it.
+struct FoundFrame {
+  data::LoadedSample sample{};
+  std::vector<detection::Detection> found{};
+};
 
 struct FoundPictureOptions {
   data::FramePictureOptions frame{};

@@ -1,0 +1,70 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <camber/data/dataset.h>
+#include <camber/data/fault.h>
+#include <camber/data/splits.h>
+#include <camber/detection/detector.h>
+
+namespace camber::train {
+
+/// Frames on which a detector is run. For the same split, seed and faults they are the same in `camber eval`, in a
+/// run's own result and in a study.
+struct DetectionRequest {
+  const data::Dataset& dataset;
+  data::Split split{};
+  std::vector<data::Index> fault_pool{};  ///< where faults take other scenes from; empty: data::fault_pool(split)
+  std::uint64_t seed = 0;                 ///< of faults and shuffles; not the training's: every model meets the same
+  std::int64_t batch_size = 4;
+  int threads = 1;                                      ///< that load frames
+  double absent_above_age = 0;                          ///< sensors whose cue of age is above it are taken out; 0: none
+  std::function<void(std::int64_t frames)> progress{};  ///< frames of one condition that are done
+};
+
+/// What happens to the sensors of every frame: all of the faults, none for the clean condition.
+using Condition = std::vector<data::Fault>;
+
+/// One way of running the detector over the frames.
+struct DetectionPass {
+  Condition condition{};
+  detection::TrustControl trust = detection::TrustControl::kModel;
+  std::optional<Condition> cues{};  ///< the condition whose cues are given in place of the frames' own
+};
+
+/// What one pass found in one frame.
+struct DetectedFrame {
+  std::size_t pass = 0;
+  const detection::FrameOrigin& origin;
+  std::vector<detection::Detection> found{};
+  /// As it was loaded; the last pass may move from it. Null with the cues of a condition that was loaded later.
+  data::LoadedSample* sample = nullptr;
+};
+
+struct DetectionHooks {
+  std::function<void(DetectedFrame&&)> frame{};
+  std::function<void(std::size_t pass)> done{};  ///< after the last frame of a pass
+};
+
+/// Runs the detector over the frames in the order of the split, in evaluation mode and without gradients. Every
+/// condition is loaded and encoded once, however many passes look at it: encoders know neither trust nor cues.
+/// Conditions that these frames cannot have are refused first (check_conditions).
+void run_passes(detection::Detector detector, const DetectionRequest& request, const std::vector<DetectionPass>& passes,
+                const DetectionHooks& hooks);
+
+/// Refuses conditions that these frames cannot have: a delivery to repeat where there is none.
+void check_conditions(const DetectionRequest& request, const std::vector<Condition>& conditions);
+
+/// Refuses faults of the sensors' content, which maps of other encoders do not show.
+void check_features_faults(const std::vector<data::Fault>& faults);
+
+/// The batch with the sensors taken out whose cue of age is above the threshold: a rule in place of trust. 0: as it is.
+detection::DetectorBatch without_old_sensors(detection::DetectorBatch batch, double age);
+
+/// Reads model, zero, mean, shuffled or oracle; refuses any other word with `argument` as its name.
+detection::TrustControl trust_control(const std::string& name, const std::string& argument);
+
+}  // namespace camber::train
