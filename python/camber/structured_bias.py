@@ -121,8 +121,9 @@ def window_profile(index: WindowIndex, sizes: Tensor, form: WindowForm) -> Tenso
     distance = index.squared_distance.to(torch.float32)
     if form == "box":
         return torch.ones_like(distance)
-    # 1 / (2 s^2) = 18 / size^2 of the window that the entry belongs to.
-    steepness = 18.0 / sizes.to(torch.float32).square().flatten(0, 1).unsqueeze(0)
+    # 1 / (2 s^2) = 18 / size^2 of the window that the entry belongs to. (18.0 / x would be 18.0 * (1 / x), rounded twice.)
+    squares = sizes.to(torch.float32).square().flatten(0, 1).unsqueeze(0)
+    steepness = torch.full_like(squares, 18.0) / squares
     exponent = torch.ops.camber.window_values(steepness, distance, index.row_offsets, index.map_index)
     return exponent.squeeze(0).neg().exp()
 
