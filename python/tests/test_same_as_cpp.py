@@ -213,3 +213,12 @@ def test_cpp_loads_the_scales_of_python(records, tmp_path):
     write_safetensors(tmp_path / f"{case}.safetensors", {**state, "value": scale().detach() + 1e-9})
     told = subprocess.run([program(), "check", tmp_path], capture_output=True, text=True, check=False)
     assert (told.returncode, told.stderr) == (1, f"{case}: the loaded scale has another value\n")
+
+
+def test_presets_are_those_of_cpp(records):
+    tables = {case[7:]: table for case, table in cases(records, "scale").items() if case.startswith("preset_")}
+    assert sorted(tables) == sorted(camber.SCALE_PRESETS)
+    for name, table in tables.items():
+        made, named = camber.BoundedScale(**scale_options(table)), camber.BoundedScale.preset(name)
+        for field in ("init", "learnable", "initial_bounds", "constraint", "space", "warn_threshold"):
+            assert getattr(made, field) == getattr(named, field), (name, field)
