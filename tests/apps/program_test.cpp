@@ -1,6 +1,4 @@
 #include <filesystem>
-#include <sstream>
-#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -167,28 +165,6 @@ TEST_F(ProgramTest, VerifyChecksEveryPromiseAndCountsThem) {
   EXPECT_GE(answer.at("passed").get<int>(), 46);
   EXPECT_EQ(answer.at("checks").size(), answer.at("passed").get<std::size_t>());
   EXPECT_NE(text.output.find("ok    detector: a camera that delivered nothing is off"), std::string::npos);
-}
-
-// Every line of a ```sh block in README and docs that calls the program runs as it stands.
-TEST_F(ProgramTest, CommandsInTheDocumentsRun) {
-  const char* source = std::getenv("CAMBER_SOURCE");
-  ASSERT_NE(source, nullptr);
-  std::vector<std::filesystem::path> pages = {std::filesystem::path(source) / "README.md"};
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(source) / "docs"))
-    if (entry.path().extension() == ".md") pages.push_back(entry.path());
-  int commands = 0;
-  for (const auto& page : pages) {
-    std::istringstream text(storage::read_file(page));
-    bool shell = false;
-    for (std::string line; std::getline(text, line);) {
-      if (line.starts_with("```")) shell = line == "```sh";
-      if (!shell || !line.starts_with("build/camber ")) continue;
-      const Answer answer = call(line.substr(std::string("build/camber ").size()));
-      EXPECT_EQ(answer.code, 0) << page << ": " << line << "\n" << answer.errors;
-      ++commands;
-    }
-  }
-  EXPECT_GE(commands, 3);
 }
 
 TEST_F(ProgramTest, AFailureOfTheWorldIsExitOne) {

@@ -1,0 +1,100 @@
+"""The commands of the documentation: how they are found, how they are made short, and which are not run."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CALL = re.compile(r"(?:^|\s)(?:build/)?camber (?P<arguments>\S.*)$")
+# Prose mentions sub-commands; only what has an option is a command to copy.
+INLINE = re.compile(r"`([^`]*\bcamber [^`]* --[^`]*)`")
+COMMENT = re.compile(r"\s+# .*$")
+
+# Pages in an order in which each finds what it needs: a world, a run, a study that an earlier one made.
+ORDER = ("study.md", "README.md", "training.md", "health.md", "world.md", "metrics.md")
+
+TINY_STUDY = (
+    "--world.root=study_world --world.scenes=8 --world.frames=3 --base_steps=4 --branch_steps=3 --frames=4 --replicates=4 "
+    "--training.loop.checkpoint_every=1 --gates.doubled_seeds=0 --seeds 1 --only plain --threads 1"
+)
+FEW_EPISODES = "--training.episodes=2 --tests.0.episodes=2 --tests.1.episodes=2"
+
+# What makes a command a matter of seconds: (what to look for, what stands there instead).
+SHORTER = (
+    (r"^study --config configs/study\.toml", f"study --config configs/study_small.toml {TINY_STUDY}"),
+    (r"^(simulate .*)--scenes 280", r"\1--scenes 20 --world.frames=3"),
+    (r"^(train --config configs/demo\.toml.*)", r"\1 --loop.steps=2 --evaluation.limit=2 '--evaluation.faults=[]'"),
+    (r"^(eval .*)--limit 200", r"\1--limit 2"),
+    (r"^(fewshot --config configs/fewshot_(?:letter|omniglot)\.toml.*)", rf"\1 {FEW_EPISODES}"),
+    (r"^(fewshot --config configs/fewshot_(?:glyphs|pacs)\.toml.*)", rf"\1 {FEW_EPISODES} --leak_episodes=2"),
+    (r"^(bench attention(?!.*--queries).*)", r"\1 --queries 20 --keys 5000 --repeats 1"),
+    (r"^(bench detector .*)", r"\1 --repeats 1"),
+    (r"^(metrics .*)--data world ", r"\1--data build/world "),
+)
+
+# Commands that are not run, each with its reason; one that stands in no document fails the test.
+NOT_RUN = {
+    "metrics --results results_nusc.json --data /data/nuscenes --version v1.0-trainval --split val": "needs nuScenes itself",
+    "inspect --data /data/nuscenes --version v1.0-mini": "needs nuScenes itself",
+    "inspect --data /data/nuscenes --version v1.0-mini --picture frame.png --frame 12 --points": "needs nuScenes itself",
+    "train --from": "names an option, without its file",
+    "train --resume RUN": "names an option; TrainProgram resumes runs",
+}
+# Data that not every machine has; the configurations look for it in CAMBER_DATA.
+NEEDS_DATA = re.compile(r"configs/fewshot_(letter|omniglot|pacs)\.toml")
+
+
+class Command(NamedTuple):
+    page: str
+    arguments: str
+
+    def shortened(self) -> str:
+        text = self.arguments
+        for pattern, replacement in SHORTER:
+            text = re.sub(pattern, replacement, text)
+        return text
+
+
+def blocks_and_prose(text: str) -> Iterator[tuple[bool, str]]:
+    """Every line, with whether it stands in a block of code; lines that end in a backslash are joined with the next."""
+    fenced = False
+    waiting = ""
+    for line in text.splitlines():
+        if line.startswith("```"):
+            fenced = not fenced
+            continue
+        code = fenced or line.startswith("    ")
+        if code and line.rstrip().endswith("\\"):
+            waiting += line.rstrip()[:-1].strip() + " "
+            continue
+        yield code, waiting + line.strip()
+        waiting = ""
+
+
+def commands_of(page: str, text: str) -> Iterator[Command]:
+    prose = []
+    for code, line in blocks_and_prose(text):
+        if not code:
+            prose.append(line)
+        elif found := CALL.search(COMMENT.sub("", line)):
+            yield Command(page, " ".join(found["arguments"].split()))
+    for inline in INLINE.findall(" ".join(prose)):
+        if found := CALL.search(inline):
+            yield Command(page, " ".join(found["arguments"].split()))
+
+
+def pages() -> list[pathlib.Path]:
+    every = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return sorted(every, key=lambda page: ORDER.index(page.name) if page.name in ORDER else len(ORDER))
+
+
+def documented(paths: Iterable[pathlib.Path]) -> list[Command]:
+    """Every command once, where it stands first."""
+    found: dict[str, Command] = {}
+    for path in paths:
+        for command in commands_of(path.name, path.read_text()):
+            found.setdefault(command.arguments, command)
+    return list(found.values())

@@ -1,0 +1,69 @@
+"""Every command that README.md and docs/*.md show runs, or is listed with the reason why it does not."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from tests.docs.commands import NEEDS_DATA, NOT_RUN, ROOT, Command, commands_of, documented, pages
+
+
+class DocumentedCommandsTest(unittest.TestCase):
+    def test_finds_blocks_continued_lines_and_prose(self) -> None:
+        text = (
+            "```sh\ncamber verify   # all\nmake test\n```\n\n    A=1 build/camber bench head \\\n      --threads 2\n\n"
+            "`camber train` says much,\n`camber faults\n--list` prints.\n"
+        )
+        found = [command.arguments for command in commands_of("page.md", text)]
+        self.assertEqual(found, ["verify", "bench head --threads 2", "faults --list"])
+
+    def test_every_exception_is_documented_and_has_a_reason(self) -> None:
+        known = {command.arguments for command in documented(pages())}
+        self.assertEqual(sorted(set(NOT_RUN) - known), [])
+        self.assertTrue(all(NOT_RUN.values()))
+
+    def test_every_command_runs(self) -> None:
+        commands = documented(pages())
+        self.assertGreater(len(commands), 30)
+        with tempfile.TemporaryDirectory(prefix="camber_docs_") as name:
+            folder = pathlib.Path(name)
+            (folder / "configs").symlink_to(ROOT / "configs")
+            (folder / "docs").mkdir()
+            for page in (ROOT / "docs").glob("*.md"):
+                shutil.copy(page, folder / "docs")
+            run, skipped = 0, 0
+            for command in commands:
+                if command.arguments in NOT_RUN:
+                    continue
+                if (
+                    NEEDS_DATA.search(command.arguments)
+                    and not pathlib.Path(os.environ.get("CAMBER_DATA", "")).is_dir()
+                ):
+                    print(f"skipped without CAMBER_DATA: {command.page}: camber {command.arguments}")
+                    skipped += 1
+                    continue
+                with self.subTest(page=command.page, command=command.arguments):
+                    self.check(command, folder)
+                    run += 1
+        print(f"{run} of {len(commands)} documented commands ran, {len(NOT_RUN)} are listed, {skipped} need data")
+
+    def check(self, command: Command, folder: pathlib.Path) -> None:
+        if command.page == "metrics.md" and not (folder / "truth.json").exists():
+            self.call("predict --run runs/demo --split test --out results_nusc.json", folder)
+            shutil.copy(folder / "results_nusc.json", folder / "truth.json")
+        self.call(command.shortened(), folder)
+
+    def call(self, arguments: str, folder: pathlib.Path) -> None:
+        program = os.environ.get("CAMBER_PROGRAM", str(ROOT / "build/camber"))
+        answer = subprocess.run(
+            f"'{program}' {arguments}", shell=True, check=False, cwd=folder, capture_output=True, text=True
+        )
+        self.assertEqual(answer.returncode, 0, f"camber {arguments}\n{answer.stderr}")
+
+
+if __name__ == "__main__":
+    unittest.main()
