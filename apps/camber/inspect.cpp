@@ -54,9 +54,9 @@ void draw(const InspectArguments& arguments, const data::Dataset& dataset, const
     throw std::invalid_argument(fmt::format("[inspect] --frame must be 0 to {}, got {}", count - 1, arguments.frame));
   const data::Index sample = split.samples[static_cast<std::size_t>(arguments.frame)];
   if (!arguments.picture.empty()) {
-    const data::Delivery delivery = load_delivery(dataset, sample, frames, data::parse_faults(arguments.faults),
-                                                  split.samples, random::Stream(seed, "faults"));
-    write_picture(arguments.picture, data::draw_frame(delivery, {.points_in_pictures = arguments.points}));
+    const data::SensorFrame sensor_frame = load_sensor_frame(
+        dataset, sample, frames, data::parse_faults(arguments.faults), split.samples, random::Stream(seed, "faults"));
+    write_picture(arguments.picture, data::draw_frame(sensor_frame, {.points_in_pictures = arguments.points}));
   }
   if (!arguments.sheet.empty())
     write_picture(arguments.sheet, data::draw_fault_sheet(dataset, sample, split.samples, frames,

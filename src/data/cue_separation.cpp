@@ -47,8 +47,8 @@ std::vector<CueSeparation> cue_separation(const Dataset& dataset, std::span<cons
   for (const Fault& fault : faults) {
     std::vector<Scores> faulty(samples.size()), sound(samples.size());
     for_each_task(samples.size(), threads, [&](std::size_t i) {
-      const Delivery hit = load_delivery(dataset, samples[i], frames, {&fault, 1}, samples, stream);
-      const Delivery clean = clean_delivery(load_frame(dataset, samples[i], frames));
+      const SensorFrame hit = load_sensor_frame(dataset, samples[i], frames, {&fault, 1}, samples, stream);
+      const SensorFrame clean = clean_sensor_frame(load_frame(dataset, samples[i], frames));
       const std::vector<SensorCues> with = maker.cues(hit), without = maker.cues(clean);
       for (std::size_t sensor = 0; sensor < with.size(); ++sensor) {
         if (hit.sensors[sensor].quality == 1) continue;
@@ -71,16 +71,16 @@ std::vector<CueSeparation> cue_separation(const Dataset& dataset, std::span<cons
 }
 
 double cue_milliseconds(const Dataset& dataset, std::span<const Index> samples, const FrameOptions& frames) {
-  std::vector<Delivery> deliveries;
+  std::vector<SensorFrame> sensor_frames;
   for (std::size_t i = 0; i < std::min<std::size_t>(samples.size(), 16); ++i)
-    deliveries.push_back(clean_delivery(load_frame(dataset, samples[i], frames)));
+    sensor_frames.push_back(clean_sensor_frame(load_frame(dataset, samples[i], frames)));
   CueTracker tracker;
   constexpr int kRounds = 20;
   const std::clock_t start = std::clock();
   for (int round = 0; round < kRounds; ++round)
-    for (const Delivery& delivery : deliveries) tracker.next(delivery);
+    for (const SensorFrame& sensor_frame : sensor_frames) tracker.next(sensor_frame);
   return 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC /
-         static_cast<double>(kRounds * deliveries.size());
+         static_cast<double>(kRounds * sensor_frames.size());
 }
 
 std::vector<Fault> cue_faults() {

@@ -132,14 +132,14 @@ double level_of(std::span<const FrameSignature> history, const FrameSignature& n
 
 }  // namespace
 
-FrameSignature signature_of(const Delivery& delivery) {
-  const Frame& frame = delivery.frame;
+FrameSignature signature_of(const SensorFrame& sensor_frame) {
+  const Frame& frame = sensor_frame.frame;
   FrameSignature result{.timestamp = frame.timestamp, .ego_to_global = frame.reference.ego_to_global};
   result.sensors.push_back(signature_of(frame.points, frame.reference.sensor_to_ego));
   for (const CameraView& view : frame.cameras) result.sensors.push_back(signature_of(view.picture));
   for (std::size_t i = 0; i < result.sensors.size(); ++i) {
-    result.sensors[i].available = delivery.sensors[i].available;
-    result.sensors[i].timestamp = delivery.sensors[i].timestamp;
+    result.sensors[i].available = sensor_frame.sensors[i].available;
+    result.sensors[i].timestamp = sensor_frame.sensors[i].timestamp;
   }
   return result;
 }
@@ -167,8 +167,8 @@ void CueTracker::add(FrameSignature now) {
   if (history_.size() > static_cast<std::size_t>(kCueHistory)) history_.erase(history_.begin());
 }
 
-std::vector<SensorCues> CueTracker::next(const Delivery& delivery) {
-  FrameSignature now = signature_of(delivery);
+std::vector<SensorCues> CueTracker::next(const SensorFrame& sensor_frame) {
+  FrameSignature now = signature_of(sensor_frame);
   std::vector<SensorCues> result = cues(now);
   add(std::move(now));
   return result;
@@ -191,20 +191,21 @@ FrameSignature CueMaker::clean(Index sample) {
     const auto found = store_->signatures.find(sample);
     if (found != store_->signatures.end()) return found->second;
   }
-  FrameSignature signature = signature_of(clean_delivery(load_frame(dataset_, sample, options_)));
+  FrameSignature signature = signature_of(clean_sensor_frame(load_frame(dataset_, sample, options_)));
   const std::lock_guard lock(store_->mutex);
   return store_->signatures.emplace(sample, std::move(signature)).first->second;
 }
 
-std::vector<SensorCues> CueMaker::cues(const Delivery& delivery) {
+std::vector<SensorCues> CueMaker::cues(const SensorFrame& sensor_frame) {
   const Tables& tables = dataset_.tables();
-  const FrameSignature now = signature_of(delivery);
+  const FrameSignature now = signature_of(sensor_frame);
   std::vector<FrameSignature> history;
-  Index sample = tables.sample[delivery.frame.sample].previous;
+  Index sample = tables.sample[sensor_frame.frame.sample].previous;
   for (std::int64_t back = 1; back <= kCueHistory && sample != kNone; ++back, sample = tables.sample[sample].previous) {
     FrameSignature then = clean(sample);
     for (std::size_t i = 0; i < then.sensors.size() && i < now.sensors.size(); ++i)
-      if (delivery.sensors[i].source != kNone && back <= delivery.sensors[i].held) then.sensors[i] = now.sensors[i];
+      if (sensor_frame.sensors[i].source != kNone && back <= sensor_frame.sensors[i].held)
+        then.sensors[i] = now.sensors[i];
     history.insert(history.begin(), std::move(then));
   }
   return cues_of(history, now);

@@ -12,7 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "camber/data/delivery.h"
+#include "camber/data/sensor_frame.h"
 #include "camber/drawing/jpeg.h"
 #include "camber/storage/atomic_file.h"
 #include "camber/storage/file.h"

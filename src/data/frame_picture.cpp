@@ -163,8 +163,8 @@ void draw_camera(Canvas& canvas, int left, int top, int width, const Frame& fram
                          {.colour = category_colour(object.category), .width = 1.2});
 }
 
-Canvas draw_frame(const Delivery& delivery, const FramePictureOptions& options) {
-  const Frame& frame = delivery.frame;
+Canvas draw_frame(const SensorFrame& sensor_frame, const FramePictureOptions& options) {
+  const Frame& frame = sensor_frame.frame;
   const auto cameras = static_cast<int>(frame.cameras.size());
   const int columns = std::max(1, std::min(options.columns, cameras)), rows = (cameras + columns - 1) / columns;
   int height = 0;
@@ -187,11 +187,11 @@ Canvas draw_fault_sheet(const Dataset& dataset, Index sample, std::span<const In
     throw std::invalid_argument("[draw_fault_sheet] severity must be 1 to " + std::to_string(kSeverities) + ", got " +
                                 std::to_string(severity));
   constexpr int kWidth = 240, kCameras = 3, kSide = 178, kColumns = 4;
-  std::vector<Delivery> cameras, clouds;
+  std::vector<SensorFrame> cameras, clouds;
   const Fault nothing{};
   const auto load = [&](const Fault* fault) {
-    return load_delivery(dataset, sample, frames, {fault == nullptr ? &nothing : fault, fault == nullptr ? 0U : 1U},
-                         pool, random::Stream(seed, "faults"));
+    return load_sensor_frame(dataset, sample, frames, {fault == nullptr ? &nothing : fault, fault == nullptr ? 0U : 1U},
+                             pool, random::Stream(seed, "faults"));
   };
   cameras.push_back(load(nullptr));
   clouds.push_back(load(nullptr));
@@ -199,7 +199,7 @@ Canvas draw_fault_sheet(const Dataset& dataset, Index sample, std::span<const In
     const Fault fault{.kind = row.kind, .severity = severity};
     (fault.is_lidar() ? clouds : cameras).push_back(load(&fault));
   }
-  const auto name = [](const Delivery& d) { return d.faults.empty() ? std::string("clean") : d.faults[0].text(); };
+  const auto name = [](const SensorFrame& d) { return d.faults.empty() ? std::string("clean") : d.faults[0].text(); };
   const auto shown = std::min<std::size_t>(kCameras, cameras[0].frame.cameras.size());
   const double shape =
       shown == 0 ? 0 : 1 / (static_cast<double>(frames.picture_width) / static_cast<double>(frames.picture_height));
@@ -208,10 +208,10 @@ Canvas draw_fault_sheet(const Dataset& dataset, Index sample, std::span<const In
             cloud_rows = (static_cast<int>(clouds.size()) + kColumns - 1) / kColumns;
   Canvas canvas(kCameras * (kWidth + 2), camera_rows * (height + 2) + cloud_rows * (kSide + 2), kNight);
   for (int row = 0; row < camera_rows; ++row) {
-    const Delivery& delivery = cameras[static_cast<std::size_t>(row)];
+    const SensorFrame& sensor_frame = cameras[static_cast<std::size_t>(row)];
     for (std::size_t i = 0; i < shown; ++i)
-      draw_camera(canvas, static_cast<int>(i) * (kWidth + 2), row * (height + 2), kWidth, delivery.frame, i);
-    draw_label(canvas, 0, row * (height + 2), name(delivery));
+      draw_camera(canvas, static_cast<int>(i) * (kWidth + 2), row * (height + 2), kWidth, sensor_frame.frame, i);
+    draw_label(canvas, 0, row * (height + 2), name(sensor_frame));
   }
   for (std::size_t i = 0; i < clouds.size(); ++i) {
     const int x = static_cast<int>(i) % kColumns * (kSide + 3);

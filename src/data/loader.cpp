@@ -131,16 +131,16 @@ LoadedSample Loader::Work::prepare(std::int64_t position) {
   const auto index = static_cast<std::uint64_t>(position);
   LoadedSample result;
   if (!options_.fixed_faults.empty()) {
-    result.delivery =
-        load_delivery(dataset_, sample, frame_, options_.fixed_faults, pool(), random::Stream(seed_, "faults"));
+    result.sensor_frame =
+        load_sensor_frame(dataset_, sample, frame_, options_.fixed_faults, pool(), random::Stream(seed_, "faults"));
   } else {
     const random::Stream stream = random::Stream(seed_, "data.faults").at(index);
-    result.delivery = load_delivery(dataset_, sample, frame_, draw_faults(options_.faults, stream.at("draw")), pool(),
-                                    stream.at("apply"));
+    result.sensor_frame = load_sensor_frame(dataset_, sample, frame_, draw_faults(options_.faults, stream.at("draw")),
+                                            pool(), stream.at("apply"));
   }
-  if (options_.cues) result.cues = cue_maker_.cues(result.delivery);
-  result.labels = trust_labels(result.delivery);
-  Frame& frame = result.delivery.frame;
+  if (options_.cues) result.cues = cue_maker_.cues(result.sensor_frame);
+  result.labels = trust_labels(result.sensor_frame);
+  Frame& frame = result.sensor_frame.frame;
   result.augmentation =
       draw_augmentation(options_.augmentation, frame, random::Stream(seed_, "data.augmentation").at(index));
   augment(frame, result.augmentation);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "camber/data/delivery.h"
+#include "camber/data/sensor_frame.h"
 #include "data/fixed_box.h"
 
 namespace camber::data {

@@ -22,7 +22,7 @@ Targets targets_of(const data::LoadedSample& sample, const DetectorOptions& opti
   std::vector<float> boxes, trust, outside;
   std::vector<std::int64_t> labels, outside_labels;
   const auto& space = options.space;
-  const auto& objects = sample.delivery.frame.objects;
+  const auto& objects = sample.sensor_frame.frame.objects;
   for (std::size_t i = 0; i < objects.size(); ++i) {
     const auto& object = objects[i];
     const auto& [x, y, z] = object.box.center;
@@ -50,32 +50,32 @@ Targets targets_of(const data::LoadedSample& sample, const DetectorOptions& opti
 
 // What is given of a list must be whole: a sensor or object without its entry would pass for a neutral one.
 void check_lists(const data::LoadedSample& sample) {
-  const auto& frame = sample.delivery.frame;
+  const auto& frame = sample.sensor_frame.frame;
   const auto whole = [](const char* list, std::size_t given, std::size_t wanted, const char* each) {
     TORCH_CHECK_VALUE(given == 0 || given == wanted, "[collate] ", list, " must be given for each of the ", wanted, " ",
                       each, " or for none, got ", given);
   };
   whole("cues", sample.cues.size(), 1 + frame.cameras.size(), "sensors");
-  whole("delivery.sensors", sample.delivery.sensors.size(), 1 + frame.cameras.size(), "sensors");
+  whole("sensor_frame.sensors", sample.sensor_frame.sensors.size(), 1 + frame.cameras.size(), "sensors");
   whole("labels", sample.labels.size(), frame.objects.size(), "objects");
 }
 
 void add_points(DetectorBatch& batch, std::span<const data::LoadedSample> samples) {
   std::int64_t total = 0;
-  for (const auto& sample : samples) total += static_cast<std::int64_t>(sample.delivery.frame.points.size());
+  for (const auto& sample : samples) total += static_cast<std::int64_t>(sample.sensor_frame.frame.points.size());
   batch.points = torch::empty({total, 5}, torch::kFloat);
   batch.point_offsets = torch::zeros({batch.size + 1}, torch::kLong);
   auto* out = batch.points.data_ptr<float>();
   auto* offsets = batch.point_offsets.data_ptr<std::int64_t>();
   for (const auto& sample : samples) {
-    for (const auto& point : sample.delivery.frame.points) {
+    for (const auto& point : sample.sensor_frame.frame.points) {
       *out++ = point.x;
       *out++ = point.y;
       *out++ = point.z;
       *out++ = point.intensity / 255;
       *out++ = point.time_lag;
     }
-    offsets[1] = offsets[0] + static_cast<std::int64_t>(sample.delivery.frame.points.size());
+    offsets[1] = offsets[0] + static_cast<std::int64_t>(sample.sensor_frame.frame.points.size());
     ++offsets;
   }
 }
@@ -93,7 +93,7 @@ void copy_picture(const data::CameraView& view, float* planes) {
 }
 
 void add_pictures(DetectorBatch& batch, std::span<const data::LoadedSample> samples) {
-  const auto& cameras = samples[0].delivery.frame.cameras;
+  const auto& cameras = samples[0].sensor_frame.frame.cameras;
   for (std::size_t first = 0; first < cameras.size();) {
     const std::int64_t width = cameras[first].camera.width, height = cameras[first].camera.height;
     std::size_t end = first;
@@ -102,7 +102,7 @@ void add_pictures(DetectorBatch& batch, std::span<const data::LoadedSample> samp
     auto* out = run.data_ptr<float>();
     for (const auto& sample : samples)
       for (std::size_t v = first; v < end; ++v, out += 3 * width * height)
-        copy_picture(sample.delivery.frame.cameras[v], out);
+        copy_picture(sample.sensor_frame.frame.cameras[v], out);
     batch.pictures.push_back(run);
     first = end;
   }
@@ -116,15 +116,15 @@ void add_sensors(DetectorBatch& batch, std::span<const data::LoadedSample> sampl
   batch.quality = torch::ones({batch.size, maps});
   for (std::int64_t b = 0; b < batch.size; ++b) {
     const auto& sample = samples[static_cast<std::size_t>(b)];
-    const auto& frame = sample.delivery.frame;
+    const auto& frame = sample.sensor_frame.frame;
     for (std::int64_t m = 0; m < maps; ++m) {
       const auto at = static_cast<std::size_t>(m);
       const bool present = m == 0 ? frame.lidar_available : frame.cameras[at - 1].available;
-      const bool stated = at >= sample.delivery.sensors.size() || sample.delivery.sensors[at].available;
+      const bool stated = at >= sample.sensor_frame.sensors.size() || sample.sensor_frame.sensors[at].available;
       batch.available.data_ptr<bool>()[b * maps + m] = present && stated;
-      if (at < sample.delivery.sensors.size())
+      if (at < sample.sensor_frame.sensors.size())
         batch.quality.data_ptr<float>()[b * maps + m] =
-            present && stated ? static_cast<float>(sample.delivery.sensors[at].quality) : 0;
+            present && stated ? static_cast<float>(sample.sensor_frame.sensors[at].quality) : 0;
       if (at >= sample.cues.size()) continue;
       batch.age.data_ptr<float>()[b * maps + m] = static_cast<float>(sample.cues[at].age);
       batch.level.data_ptr<float>()[b * maps + m] = static_cast<float>(sample.cues[at].level);
@@ -137,7 +137,7 @@ void add_sensors(DetectorBatch& batch, std::span<const data::LoadedSample> sampl
 void add_features(DetectorBatch& batch, std::span<const data::LoadedSample> samples, const EncoderOptions& options) {
   std::vector<torch::Tensor> grids, cameras;
   for (const auto& sample : samples) {
-    const auto& frame = sample.delivery.frame;
+    const auto& frame = sample.sensor_frame.frame;
     if (frame.token.empty())
       throw std::invalid_argument("[collate] samples must come from a data set's tables to find their maps in " +
                                   options.features);
@@ -158,7 +158,7 @@ DetectorBatch collate(std::span<const data::LoadedSample> samples, const Detecto
   batch.scene.grid = options.space.grid();
   for (const auto& sample : samples) {
     check_lists(sample);
-    const auto& frame = sample.delivery.frame;
+    const auto& frame = sample.sensor_frame.frame;
     std::vector<geometry::Camera> cameras;
     for (const auto& view : frame.cameras) cameras.push_back(view.camera);
     batch.scene.cameras.push_back(std::move(cameras));
@@ -180,9 +180,10 @@ DetectorBatch collate(const data::Batch& batch, const DetectorOptions& options) 
   return collate(std::span<const data::LoadedSample>(batch.samples), options);
 }
 
-DetectorBatch collate(data::Delivery delivery, std::vector<data::SensorCues> cues, const DetectorOptions& options) {
-  data::LoadedSample sample{.delivery = std::move(delivery), .cues = std::move(cues)};
-  sample.labels = data::trust_labels(sample.delivery);
+DetectorBatch collate(data::SensorFrame sensor_frame, std::vector<data::SensorCues> cues,
+                      const DetectorOptions& options) {
+  data::LoadedSample sample{.sensor_frame = std::move(sensor_frame), .cues = std::move(cues)};
+  sample.labels = data::trust_labels(sample.sensor_frame);
   return collate(std::span<const data::LoadedSample>(&sample, 1), options);
 }
 

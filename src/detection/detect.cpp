@@ -46,18 +46,18 @@ void check_can_detect(const DetectorImpl& model) {
                     "[detect] the detector must have encoders of its own: give maps of other encoders to ->forward");
 }
 
-std::vector<Detection> detect_delivery(DetectorImpl& model, data::Delivery delivery,
-                                       std::vector<data::SensorCues> cues) {
+std::vector<Detection> detect_sensor_frame(DetectorImpl& model, data::SensorFrame sensor_frame,
+                                           std::vector<data::SensorCues> cues) {
   const torch::NoGradGuard guard;
-  data::keep_range(delivery.frame.points, model.options().frame_options().range);
-  const auto batch = collate(std::move(delivery), std::move(cues), model.options());
+  data::keep_range(sensor_frame.frame.points, model.options().frame_options().range);
+  const auto batch = collate(std::move(sensor_frame), std::move(cues), model.options());
   const auto positions = model.parts().positions->get(batch.scene, [&] { return model.key_positions(batch.scene); });
   return model.decode(model.run(batch, {.denoising = false, .attention_mass = true}, positions), batch)[0];
 }
 
 std::vector<Detection> Detector::detect(const Frame& frame) const {
   check_can_detect(*ptr());
-  return detect_delivery(*ptr(), to_delivery(frame, ptr()->options()), frame.cues);
+  return detect_sensor_frame(*ptr(), to_sensor_frame(frame, ptr()->options()), frame.cues);
 }
 
 }  // namespace camber::detection

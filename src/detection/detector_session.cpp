@@ -54,11 +54,11 @@ void DetectorSession::check(const Frame& frame) const {
 std::vector<Detection> DetectorSession::detect(const Frame& frame) {
   check_can_detect(*detector_);
   check(frame);
-  auto delivery = to_delivery(frame, detector_->options());
+  auto sensor_frame = to_sensor_frame(frame, detector_->options());
   // Of all points, also those outside of the space, as in training and evaluation.
-  auto signature = data::signature_of(delivery);
+  auto signature = data::signature_of(sensor_frame);
   auto cues = tracker_.cues(signature);
-  auto found = detect_delivery(*detector_, std::move(delivery), cues);
+  auto found = detect_sensor_frame(*detector_, std::move(sensor_frame), cues);
   if (tracker_.history().empty()) {
     cameras_.clear();
     for (const auto& camera : frame.cameras) cameras_.push_back(camera.name);

@@ -70,7 +70,7 @@ std::optional<std::int64_t> time_of(const Frame& frame) {
   return newest;
 }
 
-data::Delivery to_delivery(const Frame& frame, const DetectorOptions& options) {
+data::SensorFrame to_sensor_frame(const Frame& frame, const DetectorOptions& options) {
   data::Frame loaded;
   loaded.timestamp = time_of(frame).value_or(0);
   loaded.reference = {.sensor_to_ego = frame.lidar_to_ego, .ego_to_global = frame.ego_to_global};
@@ -78,9 +78,9 @@ data::Delivery to_delivery(const Frame& frame, const DetectorOptions& options) {
   if (frame.lidar_available) loaded.points = to_points(frame.points);
   loaded.cameras.reserve(frame.cameras.size());
   for (const auto& camera : frame.cameras) loaded.cameras.push_back(to_view(camera, options));
-  auto delivery = data::clean_delivery(std::move(loaded));
-  delivery.sensors[0].timestamp = frame.lidar_timestamp;
-  return delivery;
+  auto sensor_frame = data::clean_sensor_frame(std::move(loaded));
+  sensor_frame.sensors[0].timestamp = frame.lidar_timestamp;
+  return sensor_frame;
 }
 
 }  // namespace camber::detection

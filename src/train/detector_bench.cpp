@@ -59,15 +59,15 @@ void time_frame(detection::Detector& detector, const data::Dataset& dataset, dat
   torch::NoGradGuard no_grad;
   const detection::DetectorOptions& options = detector->options();
   const auto& parts = detector->parts();
-  data::Delivery delivery = stages.time(
-      "decode", [&] { return data::clean_delivery(data::load_frame(dataset, sample, options.frame_options())); });
+  data::SensorFrame sensor_frame = stages.time(
+      "decode", [&] { return data::clean_sensor_frame(data::load_frame(dataset, sample, options.frame_options())); });
   const auto begin = std::chrono::steady_clock::now();
   if (dataset.tables().sample[sample].previous == data::kNone) {
     tracker.reset();
   }
-  auto cues = stages.time("cues", [&] { return tracker.next(delivery); });
+  auto cues = stages.time("cues", [&] { return tracker.next(sensor_frame); });
   const auto batch =
-      stages.time("collate", [&] { return detection::collate(std::move(delivery), std::move(cues), options); });
+      stages.time("collate", [&] { return detection::collate(std::move(sensor_frame), std::move(cues), options); });
   const auto pillars = stages.time("voxelise", [&] { return parts.voxelise(batch); });
   const auto maps = stages.time("encode", [&] { return parts.encode(batch, pillars); });
   const auto output = stages.time("head", [&] {

@@ -51,7 +51,7 @@ class FrameDrawer {
       : canvas_(canvas), frame_(frame), options_(options), picture_(picture) {}
 
   void from_above(int left, int top, int side) {
-    const data::Frame& seen = frame_.sample.delivery.frame;
+    const data::Frame& seen = frame_.sample.sensor_frame.frame;
     data::draw_bird_eye(canvas_, left, top, side, seen, picture_.frame);
     for_each_found([&](const detection::Detection& found, const drawing::Stroke& stroke) {
       return data::draw_box_from_above(canvas_, left, top, side, seen, found.box, stroke, picture_.frame);
@@ -59,7 +59,7 @@ class FrameDrawer {
   }
 
   void in_camera(int left, int top, int width, std::size_t index) {
-    const data::Frame& seen = frame_.sample.delivery.frame;
+    const data::Frame& seen = frame_.sample.sensor_frame.frame;
     const data::CameraView& view = seen.cameras[index];
     data::draw_camera(canvas_, left, top, width, seen, index, picture_.frame);
     data::draw_label(canvas_, left, top, view.camera.name);
@@ -108,7 +108,7 @@ Colour trust_colour(const std::vector<double>& trust) {
 
 Canvas draw_found(const FoundFrame& frame, const detection::DetectorOptions& options,
                   const FoundPictureOptions& picture) {
-  const auto& cameras = frame.sample.delivery.frame.cameras;
+  const auto& cameras = frame.sample.sensor_frame.frame.cameras;
   const int count = static_cast<int>(cameras.size()), wide = picture.frame.picture_width;
   const int columns = std::max(1, std::min(picture.frame.columns, count)), rows = (count + columns - 1) / columns;
   int height = 0;
@@ -132,8 +132,8 @@ Canvas draw_strip(const std::vector<FoundFrame>& frames, const detection::Detect
   const int side = picture.frame.bird_eye_pixels;
   int height = 0;
   for (const FoundFrame& frame : frames) {
-    if (!frame.sample.delivery.frame.cameras.empty()) {
-      height = std::max(height, data::camera_height(frame.sample.delivery.frame.cameras[0].camera, side) + kGap);
+    if (!frame.sample.sensor_frame.frame.cameras.empty()) {
+      height = std::max(height, data::camera_height(frame.sample.sensor_frame.frame.cameras[0].camera, side) + kGap);
     }
   }
   const int count = std::max<int>(1, static_cast<int>(frames.size()));
@@ -142,7 +142,7 @@ Canvas draw_strip(const std::vector<FoundFrame>& frames, const detection::Detect
     const FoundFrame& frame = frames[static_cast<std::size_t>(i)];
     FrameDrawer drawer(canvas, frame, options, picture);
     drawer.from_above(i * (side + kGap), 0, side);
-    if (!frame.sample.delivery.frame.cameras.empty()) {
+    if (!frame.sample.sensor_frame.frame.cameras.empty()) {
       drawer.in_camera(i * (side + kGap), side + kGap, side, 0);
     }
   }

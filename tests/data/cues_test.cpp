@@ -81,7 +81,7 @@ TEST(Cues, OfCleanSequencesAreSteady) {
   int frames = 0, late = 0, off_level = 0;
   for (const Index sample : world.all.samples) {
     if (tables.sample[sample].previous == kNone) tracker.reset();
-    const auto cues = tracker.next(clean_delivery(load_frame(world.dataset, sample, simulated_frames())));
+    const auto cues = tracker.next(clean_sensor_frame(load_frame(world.dataset, sample, simulated_frames())));
     ASSERT_EQ(cues.size(), 7U);
     for (const SensorCues& cue : cues) {
       ++frames;
@@ -101,8 +101,8 @@ TEST(CueMaker, AgreesWithTheTrackerOnCleanSequences) {
   CueMaker maker(world.dataset, simulated_frames());
   for (const Index sample : world.test.samples) {
     if (tables.sample[sample].previous == kNone) tracker.reset();
-    const Delivery delivery = clean_delivery(load_frame(world.dataset, sample, simulated_frames()));
-    const auto one = tracker.next(delivery), other = maker.cues(delivery);
+    const SensorFrame sensor_frame = clean_sensor_frame(load_frame(world.dataset, sample, simulated_frames()));
+    const auto one = tracker.next(sensor_frame), other = maker.cues(sensor_frame);
     for (std::size_t i = 0; i < one.size(); ++i) {
       EXPECT_EQ(one[i].age, other[i].age);
       EXPECT_EQ(one[i].level, other[i].level);
@@ -120,9 +120,9 @@ TEST(CueMaker, SeesFrozenAndStaleSensorsThatLie) {
     const std::size_t sensor = faults[0].is_lidar() ? 0 : 1;
     for (const Index sample : world.test.samples) {
       if (tables.sample[sample].previous == kNone) continue;
-      const Delivery delivery = load_delivery(world.dataset, sample, simulated_frames(), faults, world.test.samples,
-                                              random::Stream(4, "faults"));
-      const auto cues = maker.cues(delivery);
+      const SensorFrame sensor_frame = load_sensor_frame(world.dataset, sample, simulated_frames(), faults,
+                                                         world.test.samples, random::Stream(4, "faults"));
+      const auto cues = maker.cues(sensor_frame);
       EXPECT_EQ(cues[sensor].age, 1) << text;
       EXPECT_LT(cues[1 - sensor].age, 1);
     }

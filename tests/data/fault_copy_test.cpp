@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "camber/data/delivery.h"
+#include "camber/data/sensor_frame.h"
 #include "camber/storage/file.h"
 #include "data/simulated_world.h"
 #include "data/small_world.h"
@@ -31,10 +31,10 @@ class FaultCopy : public testing::Test {
     summary_ = write_faulted_copy(world.dataset, world.test, parse_faults(faults), 9, threads, folder_.path() / name);
     return {folder_.path() / name, world.dataset.version()};
   }
-  static Delivery at_loading(const std::string& faults, Index sample) {
+  static SensorFrame at_loading(const std::string& faults, Index sample) {
     const auto& world = simulated_world();
-    return load_delivery(world.dataset, sample, key_frames(), parse_faults(faults), world.test.samples,
-                         random::Stream(9, "faults"));
+    return load_sensor_frame(world.dataset, sample, key_frames(), parse_faults(faults), world.test.samples,
+                             random::Stream(9, "faults"));
   }
 
   tests::TemporaryFolder folder_;
@@ -46,7 +46,7 @@ TEST_F(FaultCopy, OfCloudsHoldsWhatLoadingGives) {
     const Dataset written = copy(fault, fault);
     for (const Index sample : {simulated_world().test.samples[2], simulated_world().test.samples[13]}) {
       const Frame frame = load_frame(written, sample, key_frames());
-      const Delivery expected = at_loading(fault, sample);
+      const SensorFrame expected = at_loading(fault, sample);
       EXPECT_EQ(frame.points, expected.frame.points) << fault;
       for (std::size_t i = 0; i < frame.cameras.size(); ++i)
         EXPECT_EQ(frame.cameras[i].picture.pixels, expected.frame.cameras[i].picture.pixels);
@@ -59,7 +59,7 @@ TEST_F(FaultCopy, OfRepeatedDeliveriesHoldsFilesAndHonestStamps) {
     const Dataset written = copy(fault, fault);
     for (const Index sample : simulated_world().test.samples) {
       const Frame frame = load_frame(written, sample, key_frames());
-      const Delivery expected = at_loading(fault, sample);
+      const SensorFrame expected = at_loading(fault, sample);
       EXPECT_EQ(frame.points, expected.frame.points) << fault;
       for (std::size_t i = 0; i < frame.cameras.size(); ++i) {
         EXPECT_EQ(frame.cameras[i].picture.pixels, expected.frame.cameras[i].picture.pixels);
@@ -75,7 +75,7 @@ TEST_F(FaultCopy, OfACalibrationHoldsTheBelievedMatrix) {
   const Dataset written = copy("calibration:4");
   for (const Index sample : {simulated_world().test.samples[2], simulated_world().test.samples[13]}) {
     const Frame frame = load_frame(written, sample, key_frames());
-    const Delivery expected = at_loading("calibration:4", sample);
+    const SensorFrame expected = at_loading("calibration:4", sample);
     for (std::size_t i = 0; i < frame.cameras.size(); ++i)
       for (std::size_t k = 0; k < 16; ++k)
         EXPECT_NEAR(frame.cameras[i].camera.lidar_to_image[k], expected.frame.cameras[i].camera.lidar_to_image[k],

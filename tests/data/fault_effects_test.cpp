@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "camber/data/delivery.h"
+#include "camber/data/sensor_frame.h"
 #include "data/simulated_world.h"
 #include "data/small_world.h"
 
@@ -31,22 +31,22 @@ Index middle_sample() {
   return kNone;
 }
 
-Delivery load(const std::string& faults, std::uint64_t seed = 1, Index sample = middle_sample()) {
+SensorFrame load(const std::string& faults, std::uint64_t seed = 1, Index sample = middle_sample()) {
   const std::vector<Fault> list = parse_faults(faults);
-  return load_delivery(simulated_world().dataset, sample, simulated_frames(), list, simulated_world().all.samples,
-                       random::Stream(seed, "faults"));
+  return load_sensor_frame(simulated_world().dataset, sample, simulated_frames(), list, simulated_world().all.samples,
+                           random::Stream(seed, "faults"));
 }
 
-bool same_points(const Delivery& a, const Delivery& b) {
+bool same_points(const SensorFrame& a, const SensorFrame& b) {
   return a.frame.points == b.frame.points;
 }
 
-bool same_pictures(const Delivery& a, const Delivery& b) {
+bool same_pictures(const SensorFrame& a, const SensorFrame& b) {
   return std::equal(a.frame.cameras.begin(), a.frame.cameras.end(), b.frame.cameras.begin(),
                     [](const CameraView& x, const CameraView& y) { return x.picture.pixels == y.picture.pixels; });
 }
 
-bool same_projection(const Delivery& a, const Delivery& b) {
+bool same_projection(const SensorFrame& a, const SensorFrame& b) {
   return std::equal(
       a.frame.cameras.begin(), a.frame.cameras.end(), b.frame.cameras.begin(),
       [](const CameraView& x, const CameraView& y) { return x.camera.lidar_to_image == y.camera.lidar_to_image; });
@@ -74,7 +74,7 @@ class EveryFault : public testing::TestWithParam<Case> {
 };
 
 TEST_P(EveryFault, LeavesTheTruthAndTheOtherSensorsAlone) {
-  const Delivery clean = load("none"), faulty = load(text());
+  const SensorFrame clean = load("none"), faulty = load(text());
   ASSERT_EQ(faulty.frame.objects.size(), clean.frame.objects.size());
   ASSERT_GT(clean.frame.objects.size(), 3U);
   for (std::size_t i = 0; i < clean.frame.objects.size(); ++i) {
@@ -99,7 +99,7 @@ TEST_P(EveryFault, LeavesTheTruthAndTheOtherSensorsAlone) {
 }
 
 TEST_P(EveryFault, ChangesWhatItNamesAndStatesItsQuality) {
-  const Delivery clean = load("none"), faulty = load(text());
+  const SensorFrame clean = load("none"), faulty = load(text());
   const FaultRow& row = fault_row(GetParam().kind);
   const bool lidar = row.sensor == "LiDAR";
   if (lidar) {
@@ -125,7 +125,7 @@ TEST_P(EveryFault, ChangesWhatItNamesAndStatesItsQuality) {
 }
 
 TEST_P(EveryFault, SameSeedSameBytes) {
-  const Delivery once = load(text()), again = load(text());
+  const SensorFrame once = load(text()), again = load(text());
   EXPECT_TRUE(same_points(once, again));
   EXPECT_TRUE(same_pictures(once, again));
   EXPECT_TRUE(same_projection(once, again));
@@ -146,13 +146,13 @@ INSTANTIATE_TEST_SUITE_P(All, EveryFault, testing::ValuesIn(every_case()), [](co
 
 TEST(Frozen, RepeatsThePictureOfSomeFramesAgo) {
   const Tables& tables = simulated_world().dataset.tables();
-  const Delivery now = load("none");
+  const SensorFrame now = load("none");
   Index ago = middle_sample();
   for (int severity = 1; severity <= 3; ++severity) {
     ago = tables.sample[ago].previous;
-    const Delivery then = load("none", 1, ago);
+    const SensorFrame then = load("none", 1, ago);
     const std::string text = "frozen:" + std::to_string(severity) + ":earlier";
-    const Delivery honest = load(text), lying = load(text + ":lying");
+    const SensorFrame honest = load(text), lying = load(text + ":lying");
     EXPECT_TRUE(same_pictures(honest, then));
     EXPECT_TRUE(same_pictures(lying, then));
     EXPECT_TRUE(same_projection(honest, now));
@@ -169,13 +169,13 @@ TEST(Frozen, RepeatsThePictureOfSomeFramesAgo) {
 TEST(Stale, RepeatsTheCloudOfSomeFramesAgoOrOfAnotherScene) {
   const Tables& tables = simulated_world().dataset.tables();
   const Index before = tables.sample[middle_sample()].previous;
-  const Delivery then = load("none", 1, before), honest = load("stale:1:earlier"),
-                 lying = load("stale:1:earlier:lying");
+  const SensorFrame then = load("none", 1, before), honest = load("stale:1:earlier"),
+                    lying = load("stale:1:earlier:lying");
   EXPECT_TRUE(same_points(honest, then));
   EXPECT_EQ(honest.sensors[0].timestamp, then.frame.timestamp);
   EXPECT_EQ(lying.sensors[0].timestamp, lying.frame.timestamp);
   EXPECT_DOUBLE_EQ(honest.sensors[0].quality, 0.8);
-  const Delivery foreign = load("stale:1:other_scene");
+  const SensorFrame foreign = load("stale:1:other_scene");
   EXPECT_EQ(foreign.sensors[0].quality, 0);
   EXPECT_NE(tables.sample[foreign.sensors[0].source].scene, tables.sample[middle_sample()].scene);
   EXPECT_TRUE(same_points(foreign, load("none", 1, foreign.sensors[0].source)));
@@ -188,21 +188,21 @@ TEST(Stale, AFirstFrameTakesAnotherSceneOfThePoolOnly) {
   ASSERT_EQ(tables.sample[first].previous, kNone);
   const std::vector<Fault> faults = parse_faults("stale:2:earlier");
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    const Delivery delivery = load_delivery(world.dataset, first, simulated_frames(), faults, world.test.samples,
-                                            random::Stream(seed, "faults"));
-    const Index source = delivery.sensors[0].source;
+    const SensorFrame sensor_frame = load_sensor_frame(world.dataset, first, simulated_frames(), faults,
+                                                       world.test.samples, random::Stream(seed, "faults"));
+    const Index source = sensor_frame.sensors[0].source;
     EXPECT_NE(std::find(world.test.samples.begin(), world.test.samples.end(), source), world.test.samples.end());
     EXPECT_NE(tables.sample[source].scene, tables.sample[first].scene);
   }
   const std::vector<Index> alone = {first};
   EXPECT_EQ(message_of([&] {
-              load_delivery(world.dataset, first, simulated_frames(), faults, alone, random::Stream(1, "faults"));
+              load_sensor_frame(world.dataset, first, simulated_frames(), faults, alone, random::Stream(1, "faults"));
             }),
             "[fault] a frame to repeat must exist: the scene has no earlier one and the split no other scene");
 }
 
 TEST(PictureFaults, DoWhatTheirParameterSays) {
-  const Delivery clean = load("none");
+  const SensorFrame clean = load("none");
   const Picture& before = clean.frame.cameras[0].picture;
   for (int severity = 1; severity <= 5; ++severity) {
     const auto after = [&](const char* name) {
@@ -239,7 +239,7 @@ TEST(PictureFaults, BlurHasTheStatedDeviation) {
 }
 
 TEST(PointFaults, DoWhatTheirParameterSays) {
-  const Delivery clean = load("none");
+  const SensorFrame clean = load("none");
   const auto all = static_cast<double>(clean.frame.points.size());
   for (int severity = 1; severity <= 5; ++severity) {
     const auto index = static_cast<std::size_t>(severity - 1);
@@ -263,7 +263,7 @@ TEST(PointFaults, DoWhatTheirParameterSays) {
 }
 
 TEST(PointFaults, MoveOrDropObjectsAndNothingElse) {
-  const Delivery clean = load("none"), shifted = load("shift:4"), dropped = load("dropped_objects:5");
+  const SensorFrame clean = load("none"), shifted = load("shift:4"), dropped = load("dropped_objects:5");
   const auto in_object = [&clean](const LidarPoint& p) {
     return std::any_of(clean.frame.objects.begin(), clean.frame.objects.end(), [&p](const FrameObject& object) {
       return object.box.contains({p.x, p.y, p.z});
@@ -286,7 +286,7 @@ TEST(PointFaults, MoveOrDropObjectsAndNothingElse) {
 }
 
 TEST(Calibration, MovesProjectionsByTheAngleAndKeepsPictures) {
-  const Delivery clean = load("none"), turned = load("calibration:5");
+  const SensorFrame clean = load("none"), turned = load("calibration:5");
   EXPECT_TRUE(same_pictures(clean, turned));
   const geometry::Vector3 ahead{0, 15, -1};
   const double moved =
@@ -299,9 +299,9 @@ TEST(SceneDraws, StayTheSameWithinASceneOnly) {
   const auto& world = simulated_world();
   const Tables& tables = world.dataset.tables();
   const Index next = tables.sample[middle_sample()].next;
-  const auto off = [](const Delivery& delivery) {
+  const auto off = [](const SensorFrame& sensor_frame) {
     std::vector<bool> result;
-    for (const CameraView& view : delivery.frame.cameras) result.push_back(view.available);
+    for (const CameraView& view : sensor_frame.frame.cameras) result.push_back(view.available);
     return result;
   };
   EXPECT_EQ(off(load("camera_off:3")), off(load("camera_off:3", 1, next)));
@@ -311,7 +311,7 @@ TEST(SceneDraws, StayTheSameWithinASceneOnly) {
 }
 
 TEST(TrustLabels, FollowPointsVisibilityAndQuality) {
-  const Delivery clean = load("none");
+  const SensorFrame clean = load("none");
   const auto labels = trust_labels(clean);
   ASSERT_EQ(labels.size(), clean.frame.objects.size());
   for (std::size_t i = 0; i < labels.size(); ++i) {

@@ -93,7 +93,7 @@ TEST(CueSeparation, EveryFaultThatCuesMustBetrayIsBetrayed) {
 
 TEST(FramePicture, ShowsCamerasAndBirdsEyeView) {
   const auto& world = simulated_world();
-  const Delivery clean = clean_delivery(load_frame(world.dataset, world.all.samples[3], simulated_frames()));
+  const SensorFrame clean = clean_sensor_frame(load_frame(world.dataset, world.all.samples[3], simulated_frames()));
   const drawing::Canvas canvas = draw_frame(clean);
   EXPECT_EQ(canvas.width(), 3 * 362 + 432);
   // The middle of a camera's picture shows that picture's pixel, three by three.

@@ -32,7 +32,7 @@ std::string bytes_of(const Batch& batch) {
   std::string bytes;
   const auto add = [&bytes](const void* data, std::size_t size) { bytes.append(static_cast<const char*>(data), size); };
   for (const LoadedSample& sample : batch.samples) {
-    const Frame& frame = sample.delivery.frame;
+    const Frame& frame = sample.sensor_frame.frame;
     add(&frame.sample, sizeof(frame.sample));
     add(frame.points.data(), frame.points.size() * sizeof(LidarPoint));
     for (const CameraView& view : frame.cameras) {
@@ -47,7 +47,7 @@ std::string bytes_of(const Batch& batch) {
       add(&cue.change, sizeof(cue.change));
     }
     for (const TrustLabel& label : sample.labels) add(&label, sizeof(label));
-    for (const Fault& fault : sample.delivery.faults) bytes += fault.text();
+    for (const Fault& fault : sample.sensor_frame.faults) bytes += fault.text();
   }
   return bytes;
 }
@@ -89,7 +89,7 @@ TEST(Loader, EveryEpochHasEverySampleOnceInAnotherOrder) {
   Loader loader(world.dataset, world.test.samples, plain, 5, 2);
   std::vector<Index> seen;
   while (const auto batch = loader.next())
-    for (const LoadedSample& sample : batch->samples) seen.push_back(sample.delivery.frame.sample);
+    for (const LoadedSample& sample : batch->samples) seen.push_back(sample.sensor_frame.frame.sample);
   const std::size_t count = world.test.samples.size();
   ASSERT_EQ(seen.size(), 2 * count);
   const std::vector<Index> first(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(count));
@@ -99,7 +99,7 @@ TEST(Loader, EveryEpochHasEverySampleOnceInAnotherOrder) {
   EXPECT_NE(first, second);
 }
 
-TEST(Loader, FixedFaultsAreThoseOfLoadDelivery) {
+TEST(Loader, FixedFaultsAreThoseOfLoadSensorFrame) {
   const auto& world = simulated_world();
   LoaderOptions fixed = options();
   fixed.fixed_faults = parse_faults("stale:2:lying,dark:4");
@@ -111,11 +111,11 @@ TEST(Loader, FixedFaultsAreThoseOfLoadDelivery) {
   const std::vector<Fault> faults = parse_faults("stale:2:lying,dark:4");
   while (const auto batch = loader.next()) {
     for (const LoadedSample& sample : batch->samples) {
-      const Delivery expected = load_delivery(world.dataset, world.test.samples[position++], fixed.frame, faults,
-                                              world.test.samples, random::Stream(5, "faults"));
-      EXPECT_EQ(sample.delivery.frame.points, expected.frame.points);
-      EXPECT_EQ(sample.delivery.frame.cameras[0].picture.pixels, expected.frame.cameras[0].picture.pixels);
-      EXPECT_EQ(sample.delivery.sensors[0].timestamp, expected.sensors[0].timestamp);
+      const SensorFrame expected = load_sensor_frame(world.dataset, world.test.samples[position++], fixed.frame, faults,
+                                                     world.test.samples, random::Stream(5, "faults"));
+      EXPECT_EQ(sample.sensor_frame.frame.points, expected.frame.points);
+      EXPECT_EQ(sample.sensor_frame.frame.cameras[0].picture.pixels, expected.frame.cameras[0].picture.pixels);
+      EXPECT_EQ(sample.sensor_frame.sensors[0].timestamp, expected.sensors[0].timestamp);
     }
   }
   EXPECT_EQ(position, world.test.samples.size());
@@ -134,9 +134,10 @@ TEST(Loader, OneFrameCanBeFrozenFromItsPool) {
   frozen.fault_pool = samples_of_scenes(world.dataset, world.all);
   Loader pooled(world.dataset, {first}, frozen, 5, 1);
   const auto batch = pooled.next();
-  const Delivery expected = load_delivery(world.dataset, first, frozen.frame, parse_faults("frozen:3:other_scene"),
-                                          world.all.samples, random::Stream(5, "faults"));
-  EXPECT_EQ(batch->samples[0].delivery.frame.cameras[0].picture.pixels, expected.frame.cameras[0].picture.pixels);
+  const SensorFrame expected =
+      load_sensor_frame(world.dataset, first, frozen.frame, parse_faults("frozen:3:other_scene"), world.all.samples,
+                        random::Stream(5, "faults"));
+  EXPECT_EQ(batch->samples[0].sensor_frame.frame.cameras[0].picture.pixels, expected.frame.cameras[0].picture.pixels);
 }
 
 TEST(Loader, TurningFaultsOffChangesNoAugmentationAndNoOrder) {
@@ -148,7 +149,7 @@ TEST(Loader, TurningFaultsOffChangesNoAugmentationAndNoOrder) {
   for (int step = 0; step < 6; ++step) {
     const auto a = with.next(), b = without.next();
     for (std::size_t i = 0; i < a->samples.size(); ++i) {
-      EXPECT_EQ(a->samples[i].delivery.frame.sample, b->samples[i].delivery.frame.sample);
+      EXPECT_EQ(a->samples[i].sensor_frame.frame.sample, b->samples[i].sensor_frame.frame.sample);
       EXPECT_EQ(a->samples[i].augmentation.world, b->samples[i].augmentation.world);
       EXPECT_EQ(a->samples[i].augmentation.pictures, b->samples[i].augmentation.pictures);
     }

@@ -30,17 +30,17 @@ Detector listening_detector() {
 }
 
 // A key frame of the world as a car's own arrays.
-Frame borrow(const data::Delivery& delivery) {
+Frame borrow(const data::SensorFrame& sensor_frame) {
   const auto& dataset = simulated_world().dataset;
-  const auto& loaded = delivery.frame;
+  const auto& loaded = sensor_frame.frame;
   Frame frame;
-  frame.lidar_available = delivery.sensors[0].available;
+  frame.lidar_available = sensor_frame.sensors[0].available;
   if (!loaded.points.empty())
     frame.points = {.data = &loaded.points[0].x,
                     .count = std::ssize(loaded.points),
                     .stride = sizeof(data::LidarPoint) / sizeof(float),
                     .time_lag_place = 5};
-  frame.lidar_timestamp = delivery.sensors[0].timestamp;
+  frame.lidar_timestamp = sensor_frame.sensors[0].timestamp;
   frame.timestamp = loaded.timestamp;
   frame.lidar_to_ego = loaded.reference.sensor_to_ego;
   frame.ego_to_global = loaded.reference.ego_to_global;
@@ -53,7 +53,7 @@ Frame borrow(const data::Delivery& delivery) {
                              .intrinsic = *dataset.calibration_of(row).intrinsic,
                              .lidar_to_camera = pose.sensor_to_ego.inverse() * pose.ego_to_global.inverse() *
                                                 frame.ego_to_global * frame.lidar_to_ego,
-                             .timestamp = delivery.sensors[i + 1].timestamp,
+                             .timestamp = sensor_frame.sensors[i + 1].timestamp,
                              .available = view.available});
   }
   return frame;
@@ -71,10 +71,10 @@ std::vector<data::Index> scene_of_test_split(std::size_t scene) {
   return samples;
 }
 
-data::Delivery delivery_of(data::Index sample) {
+data::SensorFrame sensor_frame_of(data::Index sample) {
   auto options = examples::tiny_options().frame_options();
   options.range = data::PointRange::everywhere();
-  return data::clean_delivery(data::load_frame(simulated_world().dataset, sample, options));
+  return data::clean_sensor_frame(data::load_frame(simulated_world().dataset, sample, options));
 }
 
 // What the evaluation finds in a batch of one frame: loader, collate, forward, decode. (Matrix products of larger
@@ -116,20 +116,20 @@ void expect_evaluation(const std::string& fault, bool lidar, bool honest) {
   DetectorSession session(detector);
   const auto samples = scene_of_test_split(0);
   ASSERT_EQ(samples.size(), 8U);
-  const auto frozen = delivery_of(samples[kFreezes]);
+  const auto frozen = sensor_frame_of(samples[kFreezes]);
   int compared = 0, moved = 0;
   for (std::size_t t = 0; t < samples.size(); ++t) {
-    auto delivery = delivery_of(samples[t]);
+    auto sensor_frame = sensor_frame_of(samples[t]);
     const std::size_t held = t < kFreezes ? 0 : t - kFreezes;
     if (held > 0) {
-      if (lidar) delivery.frame.points = frozen.frame.points;
-      for (std::size_t i = 0; i < delivery.sensors.size(); ++i) {
+      if (lidar) sensor_frame.frame.points = frozen.frame.points;
+      for (std::size_t i = 0; i < sensor_frame.sensors.size(); ++i) {
         if ((i == 0) != lidar) continue;
-        if (i > 0) delivery.frame.cameras[i - 1].picture = frozen.frame.cameras[i - 1].picture;
-        if (honest) delivery.sensors[i].timestamp = frozen.sensors[i].timestamp;
+        if (i > 0) sensor_frame.frame.cameras[i - 1].picture = frozen.frame.cameras[i - 1].picture;
+        if (honest) sensor_frame.sensors[i].timestamp = frozen.sensors[i].timestamp;
       }
     }
-    const Frame frame = borrow(delivery);
+    const Frame frame = borrow(sensor_frame);
     const auto found = session.detect(frame);
     ASSERT_FALSE(found.empty());
     const int severity = held == 5 ? 4 : static_cast<int>(held);
@@ -162,20 +162,20 @@ TEST(DetectorSession, ANewSceneHasNoPast) {
     session.reset();
     EXPECT_TRUE(session.cues().empty());
     for (const data::Index sample : scene_of_test_split(scene))
-      EXPECT_TRUE(same_boxes(session.detect(borrow(delivery_of(sample))), evaluated(detector, sample, {})));
+      EXPECT_TRUE(same_boxes(session.detect(borrow(sensor_frame_of(sample))), evaluated(detector, sample, {})));
   }
 }
 
 // The first frames of a scene, for tests of what may change between them.
 struct Drive {
-  std::vector<data::Delivery> deliveries;
+  std::vector<data::SensorFrame> sensor_frames;
   std::vector<Frame> frames;
   Detector detector = listening_detector();
 
   explicit Drive(std::size_t count = 4) {
     const auto samples = scene_of_test_split(0);
-    for (std::size_t i = 0; i < count; ++i) deliveries.push_back(delivery_of(samples[i]));
-    for (const auto& delivery : deliveries) frames.push_back(borrow(delivery));
+    for (std::size_t i = 0; i < count; ++i) sensor_frames.push_back(sensor_frame_of(samples[i]));
+    for (const auto& sensor_frame : sensor_frames) frames.push_back(borrow(sensor_frame));
   }
   // What a single call finds that is told the session's cues.
   std::vector<Detection> told(Frame frame, const DetectorSession& session) const {
@@ -330,7 +330,7 @@ TEST(DetectorSession, SizesAndCalibrationsMayChange) {
 TEST(DetectorSession, PointsThatAreNoNumbersAreLeftOut) {
   Drive drive;
   DetectorSession session(drive.detector), clean(drive.detector);
-  auto points = drive.deliveries[0].frame.points;
+  auto points = drive.sensor_frames[0].frame.points;
   points.insert(points.begin(), {.x = std::numeric_limits<float>::quiet_NaN(), .y = 1, .z = 0});
   points.push_back({.x = 1, .y = std::numeric_limits<float>::infinity(), .z = 0});
   Frame frame = drive.frames[0];

@@ -83,11 +83,11 @@ TEST(DetectorPasses, RepeatDeliveriesOfTheFramesThatAreEvaluated) {
   const Condition other{data::parse_fault("frozen:4:other_scene")};
   std::size_t frames = 0;
   const auto compare = [&](DetectedFrame&& frame) {
-    const data::Delivery expected =
-        data::load_delivery(world.dataset, frame.origin.sample, detector_with_cues()->options().frame_options(), other,
-                            split.samples, random::Stream(0, "faults"));
-    EXPECT_EQ(frame.sample->delivery.sensors[1].source, expected.sensors[1].source);
-    EXPECT_EQ(frame.sample->delivery.frame.cameras[0].picture.pixels, expected.frame.cameras[0].picture.pixels);
+    const data::SensorFrame expected =
+        data::load_sensor_frame(world.dataset, frame.origin.sample, detector_with_cues()->options().frame_options(),
+                                other, split.samples, random::Stream(0, "faults"));
+    EXPECT_EQ(frame.sample->sensor_frame.sensors[1].source, expected.sensors[1].source);
+    EXPECT_EQ(frame.sample->sensor_frame.frame.cameras[0].picture.pixels, expected.frame.cameras[0].picture.pixels);
     ++frames;
   };
   run_passes(detector_with_cues(), {.dataset = world.dataset, .split = split}, {{.condition = other}},

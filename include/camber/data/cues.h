@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "camber/data/delivery.h"
+#include "camber/data/sensor_frame.h"
 
 namespace camber::data {
 
@@ -31,9 +31,9 @@ struct FrameSignature {
   std::vector<SensorSignature> sensors{};
 };
 
-FrameSignature signature_of(const Delivery& delivery);
+FrameSignature signature_of(const SensorFrame& sensor_frame);
 
-/// The cues of the newest delivery, from the sequence alone; `history` are the key frames before it, oldest first.
+/// The cues of the newest sensor frame, from the sequence alone; `history` are the key frames before it, oldest first.
 ///
 ///   latency = |frame time - stated time|,    stamp = clamp((latency - 0.1 s) / (interval - 0.1 s), 0, 1),
 ///   motion  = metres + 10 * radians of the car since the frame before,
@@ -56,8 +56,8 @@ class CueTracker {
  public:
   std::vector<SensorCues> cues(const FrameSignature& now) const { return cues_of(history_, now); }
   void add(FrameSignature now);
-  /// The delivery's cues; adds it.
-  std::vector<SensorCues> next(const Delivery& delivery);
+  /// The cues of the sensor frame; adds it.
+  std::vector<SensorCues> next(const SensorFrame& sensor_frame);
   void reset() { history_.clear(); }
   /// The frames that count, oldest first: at most kCueHistory.
   std::span<const FrameSignature> history() const { return history_; }
@@ -73,7 +73,7 @@ class CueMaker {
  public:
   CueMaker(const Dataset& dataset, FrameOptions options);
   ~CueMaker();
-  std::vector<SensorCues> cues(const Delivery& delivery);
+  std::vector<SensorCues> cues(const SensorFrame& sensor_frame);
 
  private:
   FrameSignature clean(Index sample);

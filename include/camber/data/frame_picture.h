@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "camber/data/delivery.h"
+#include "camber/data/sensor_frame.h"
 #include "camber/drawing/canvas.h"
 
 namespace camber::data {
@@ -44,7 +44,7 @@ void draw_label(drawing::Canvas& canvas, int left, int top, const std::string& w
 int camera_height(const geometry::Camera& camera, int width);
 
 /// The whole frame: every camera in the order of the rig, left to right and down, and the bird's-eye view beside them.
-drawing::Canvas draw_frame(const Delivery& delivery, const FramePictureOptions& options = {});
+drawing::Canvas draw_frame(const SensorFrame& sensor_frame, const FramePictureOptions& options = {});
 
 /// Every fault of the table at one severity, on one key frame: rows of three cameras for the cameras' faults,
 /// bird's-eye views for the LiDAR's, the clean frame first.

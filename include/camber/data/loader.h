@@ -7,7 +7,7 @@
 
 #include "camber/data/augmentation.h"
 #include "camber/data/cues.h"
-#include "camber/data/delivery.h"
+#include "camber/data/sensor_frame.h"
 
 namespace camber::data {
 
@@ -29,10 +29,10 @@ struct LoaderOptions {
 
 /// One sample, ready for a detector.
 struct LoadedSample {
-  Delivery delivery{};
-  std::vector<SensorCues> cues{};    ///< in the order of delivery.sensors; empty when not asked for
-  std::vector<TrustLabel> labels{};  ///< in the order of delivery.frame.objects
-  Augmentation augmentation{};       ///< what was done to delivery.frame
+  SensorFrame sensor_frame{};
+  std::vector<SensorCues> cues{};    ///< in the order of sensor_frame.sensors; empty when not asked for
+  std::vector<TrustLabel> labels{};  ///< in the order of sensor_frame.frame.objects
+  Augmentation augmentation{};       ///< what was done to sensor_frame.frame
 };
 
 struct Batch {

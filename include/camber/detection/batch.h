@@ -63,6 +63,7 @@ DetectorBatch collate(const data::Batch& batch, const DetectorOptions& options);
 DetectorBatch collate(std::span<const data::LoadedSample> samples, const DetectorOptions& options);
 
 /// One frame as the sensors delivered it, moved in; without cues they are neutral.
-DetectorBatch collate(data::Delivery delivery, std::vector<data::SensorCues> cues, const DetectorOptions& options);
+DetectorBatch collate(data::SensorFrame sensor_frame, std::vector<data::SensorCues> cues,
+                      const DetectorOptions& options);
 
 }  // namespace camber::detection

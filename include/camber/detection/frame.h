@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "camber/data/cues.h"
-#include "camber/data/delivery.h"
 #include "camber/data/picture.h"
+#include "camber/data/sensor_frame.h"
 #include "camber/detection/detector_options.h"
 #include "camber/geometry/transform.h"
 
@@ -63,6 +63,6 @@ std::optional<std::int64_t> time_of(const Frame& frame);
 /// The frame as the data room knows it, each picture read once and in the network's size (resized and cut as in
 /// training); points as they come, without those that are no numbers. Throws std::invalid_argument with one sentence
 /// for a picture without size or pointers that are null.
-data::Delivery to_delivery(const Frame& frame, const DetectorOptions& options);
+data::SensorFrame to_sensor_frame(const Frame& frame, const DetectorOptions& options);
 
 }  // namespace camber::detection

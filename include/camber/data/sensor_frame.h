@@ -21,14 +21,14 @@ struct SensorState {
 };
 
 /// A key frame as the sensors delivered it. The objects are the clean ones, whatever happened to the sensors.
-struct Delivery {
+struct SensorFrame {
   Frame frame{};
   std::vector<SensorState> sensors{};  ///< the LiDAR (all of them merged), then the cameras in the frame's order
   std::vector<Fault> faults{};
 };
 
 /// The key frame without any fault.
-Delivery clean_delivery(Frame frame);
+SensorFrame clean_sensor_frame(Frame frame);
 
 /// Loads a key frame and lets the faults happen to it, one after the other.
 ///
@@ -42,12 +42,12 @@ Delivery clean_delivery(Frame frame);
 /// `pool` are the samples from which other scenes are taken: the split's, so that nothing leaks between splits. The
 /// same stream gives the same bytes.
 ///
-///   const Delivery delivery = load_delivery(dataset, sample, options, {{parse_fault("frozen:3")}}, split.samples,
-///                                           random::Stream(seed, "faults"));
-Delivery load_delivery(const Dataset& dataset, Index sample, const FrameOptions& options, std::span<const Fault> faults,
-                       std::span<const Index> pool, const random::Stream& stream);
+///   const SensorFrame sensor_frame = load_sensor_frame(dataset, sample, options, {{parse_fault("frozen:3")}},
+///                                                      split.samples, random::Stream(seed, "faults"));
+SensorFrame load_sensor_frame(const Dataset& dataset, Index sample, const FrameOptions& options,
+                              std::span<const Fault> faults, std::span<const Index> pool, const random::Stream& stream);
 
-/// Throws what load_delivery would throw for one of the samples for want of a frame to repeat; reads no file.
+/// Throws what load_sensor_frame would throw for one of the samples for want of a frame to repeat; reads no file.
 void check_repeats(const Dataset& dataset, std::span<const Index> samples, std::span<const Fault> faults,
                    std::span<const Index> pool, const random::Stream& stream);
 
@@ -58,6 +58,6 @@ void check_repeats(const Dataset& dataset, std::span<const Index> samples, std::
 struct TrustLabel {
   double lidar = -1, camera = -1;
 };
-std::vector<TrustLabel> trust_labels(const Delivery& delivery);
+std::vector<TrustLabel> trust_labels(const SensorFrame& sensor_frame);
 
 }  // namespace camber::data

@@ -1,4 +1,4 @@
-#include "camber/data/delivery.h"
+#include "camber/data/sensor_frame.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,14 +14,14 @@ void state_fault(SensorState& state, double quality) {
   state.quality = std::min(state.quality, quality);
 }
 
-void repeat_cameras(Delivery& delivery, const FaultOccasion& occasion, FrameOptions options) {
+void repeat_cameras(SensorFrame& sensor_frame, const FaultOccasion& occasion, FrameOptions options) {
   const Repeated repeated = frame_to_repeat(occasion);
   options.load_points = false;
   Frame old = load_frame(occasion.dataset, repeated.sample, options);
-  for (std::size_t i = 0; i < delivery.frame.cameras.size(); ++i) {
-    CameraView& view = delivery.frame.cameras[i];
+  for (std::size_t i = 0; i < sensor_frame.frame.cameras.size(); ++i) {
+    CameraView& view = sensor_frame.frame.cameras[i];
     CameraView& other = old.cameras[i];
-    SensorState& state = delivery.sensors[i + 1];
+    SensorState& state = sensor_frame.sensors[i + 1];
     if (!view.available || !other.available) continue;
     view.picture = std::move(other.picture);
     if (!occasion.fault.lying) view.timestamp = state.timestamp = other.timestamp;
@@ -31,13 +31,13 @@ void repeat_cameras(Delivery& delivery, const FaultOccasion& occasion, FrameOpti
   }
 }
 
-void repeat_lidar(Delivery& delivery, const FaultOccasion& occasion, FrameOptions options) {
-  if (!delivery.frame.lidar_available) return;
+void repeat_lidar(SensorFrame& sensor_frame, const FaultOccasion& occasion, FrameOptions options) {
+  if (!sensor_frame.frame.lidar_available) return;
   const Repeated repeated = frame_to_repeat(occasion);
   options.load_pictures = false;
   Frame old = load_frame(occasion.dataset, repeated.sample, options);
-  delivery.frame.points = std::move(old.points);
-  SensorState& state = delivery.sensors[0];
+  sensor_frame.frame.points = std::move(old.points);
+  SensorState& state = sensor_frame.sensors[0];
   if (!occasion.fault.lying) state.timestamp = old.timestamp;
   state.source = repeated.sample;
   state.held = repeated.held;
@@ -53,30 +53,30 @@ void turn_camera(CameraView& view, const Frame& frame, const FaultOccasion& occa
                                *occasion.dataset.calibration_of(data).intrinsic, view.transform);
 }
 
-void degrade_cameras(Delivery& delivery, const FaultOccasion& occasion) {
+void degrade_cameras(SensorFrame& sensor_frame, const FaultOccasion& occasion) {
   const Fault& fault = occasion.fault;
-  const std::vector<bool> hit = cameras_hit(fault, delivery.frame.cameras.size(), occasion.scene);
-  for (std::size_t i = 0; i < delivery.frame.cameras.size(); ++i) {
-    CameraView& view = delivery.frame.cameras[i];
+  const std::vector<bool> hit = cameras_hit(fault, sensor_frame.frame.cameras.size(), occasion.scene);
+  for (std::size_t i = 0; i < sensor_frame.frame.cameras.size(); ++i) {
+    CameraView& view = sensor_frame.frame.cameras[i];
     if (!hit[i] || !view.available) continue;
-    state_fault(delivery.sensors[i + 1], stated_quality(fault));
+    state_fault(sensor_frame.sensors[i + 1], stated_quality(fault));
     if (fault_row(fault.kind).known) {
-      view.available = delivery.sensors[i + 1].available = false;
+      view.available = sensor_frame.sensors[i + 1].available = false;
       view.picture = {};
     } else if (fault.kind == FaultKind::kCalibration) {
-      turn_camera(view, delivery.frame, occasion, i);
+      turn_camera(view, sensor_frame.frame, occasion, i);
     } else {
       degrade_picture(view.picture, fault, occasion.frame.at("camera").at(i));
     }
   }
 }
 
-void degrade_lidar(Delivery& delivery, const FaultOccasion& occasion, const FrameOptions& options) {
-  Frame& frame = delivery.frame;
+void degrade_lidar(SensorFrame& sensor_frame, const FaultOccasion& occasion, const FrameOptions& options) {
+  Frame& frame = sensor_frame.frame;
   if (!frame.lidar_available) return;
-  state_fault(delivery.sensors[0], stated_quality(occasion.fault));
+  state_fault(sensor_frame.sensors[0], stated_quality(occasion.fault));
   if (fault_row(occasion.fault.kind).known) {
-    frame.lidar_available = delivery.sensors[0].available = false;
+    frame.lidar_available = sensor_frame.sensors[0].available = false;
     frame.points.clear();
     return;
   }
@@ -90,26 +90,29 @@ void degrade_lidar(Delivery& delivery, const FaultOccasion& occasion, const Fram
 
 }  // namespace
 
-Delivery clean_delivery(Frame frame) {
-  Delivery delivery{.frame = std::move(frame)};
-  delivery.sensors.push_back({.available = delivery.frame.lidar_available, .timestamp = delivery.frame.timestamp});
-  for (const CameraView& view : delivery.frame.cameras)
-    delivery.sensors.push_back({.available = view.available, .timestamp = view.timestamp});
-  return delivery;
+SensorFrame clean_sensor_frame(Frame frame) {
+  SensorFrame sensor_frame{.frame = std::move(frame)};
+  sensor_frame.sensors.push_back(
+      {.available = sensor_frame.frame.lidar_available, .timestamp = sensor_frame.frame.timestamp});
+  for (const CameraView& view : sensor_frame.frame.cameras)
+    sensor_frame.sensors.push_back({.available = view.available, .timestamp = view.timestamp});
+  return sensor_frame;
 }
 
-Delivery load_delivery(const Dataset& dataset, Index sample, const FrameOptions& options, std::span<const Fault> faults,
-                       std::span<const Index> pool, const random::Stream& stream) {
-  Delivery delivery = clean_delivery(load_frame(dataset, sample, options));
+SensorFrame load_sensor_frame(const Dataset& dataset, Index sample, const FrameOptions& options,
+                              std::span<const Fault> faults, std::span<const Index> pool,
+                              const random::Stream& stream) {
+  SensorFrame sensor_frame = clean_sensor_frame(load_frame(dataset, sample, options));
   for (std::size_t i = 0; i < faults.size(); ++i) {
     const FaultOccasion occasion(dataset, pool, faults[i], i, sample, stream);
     if (faults[i].repeats())
-      faults[i].is_lidar() ? repeat_lidar(delivery, occasion, options) : repeat_cameras(delivery, occasion, options);
+      faults[i].is_lidar() ? repeat_lidar(sensor_frame, occasion, options)
+                           : repeat_cameras(sensor_frame, occasion, options);
     else
-      faults[i].is_lidar() ? degrade_lidar(delivery, occasion, options) : degrade_cameras(delivery, occasion);
-    delivery.faults.push_back(faults[i]);
+      faults[i].is_lidar() ? degrade_lidar(sensor_frame, occasion, options) : degrade_cameras(sensor_frame, occasion);
+    sensor_frame.faults.push_back(faults[i]);
   }
-  return delivery;
+  return sensor_frame;
 }
 
 void check_repeats(const Dataset& dataset, std::span<const Index> samples, std::span<const Fault> faults,
@@ -119,8 +122,8 @@ void check_repeats(const Dataset& dataset, std::span<const Index> samples, std::
       for (const Index sample : samples) frame_to_repeat(FaultOccasion(dataset, pool, faults[i], i, sample, stream));
 }
 
-std::vector<TrustLabel> trust_labels(const Delivery& delivery) {
-  const Frame& frame = delivery.frame;
+std::vector<TrustLabel> trust_labels(const SensorFrame& sensor_frame) {
+  const Frame& frame = sensor_frame.frame;
   std::vector<TrustLabel> labels;
   for (const FrameObject& object : frame.objects) {
     const FixedBox box(object.box);
@@ -132,8 +135,8 @@ std::vector<TrustLabel> trust_labels(const Delivery& delivery) {
     double quality = 0;
     for (std::size_t i = 0; i < frame.cameras.size(); ++i)
       if (frame.cameras[i].available && frame.cameras[i].camera.cell_at(object.box.center))
-        quality = std::max(quality, delivery.sensors[i + 1].quality);
-    labels.push_back({.lidar = 2 * seen * delivery.sensors[0].quality - 1,
+        quality = std::max(quality, sensor_frame.sensors[i + 1].quality);
+    labels.push_back({.lidar = 2 * seen * sensor_frame.sensors[0].quality - 1,
                       .camera = 2 * object.visible_share.value_or(0) * quality - 1});
   }
   return labels;
