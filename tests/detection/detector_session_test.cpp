@@ -82,10 +82,12 @@ data::SensorFrame sensor_frame_of(data::Index sample) {
 std::vector<Detection> evaluated(Detector& detector, data::Index sample, const std::vector<std::string>& faults) {
   const torch::NoGradGuard guard;
   const auto& world = simulated_world();
+  std::vector<data::Fault> fixed;
+  for (const std::string& fault : faults) fixed.push_back(data::parse_fault(fault));
   data::Loader loader(world.dataset, {sample},
                       {.frame = detector->options().frame_options(),
                        .faults = {.share = 0},
-                       .fixed_faults = faults,
+                       .fixed_faults = fixed,
                        .augmentation = data::AugmentationOptions::none(),
                        .batch_size = 1,
                        .shuffle = false,
