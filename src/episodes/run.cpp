@@ -1,7 +1,6 @@
 #include "camber/episodes/run.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -13,14 +12,8 @@
 #include "camber/config/options.h"
 #include "camber/episodes/evaluation.h"
 #include "camber/episodes/source.h"
-#include "camber/health/monitor.h"
-#include "camber/health/sink.h"
 #include "camber/storage/atomic_file.h"
-#include "camber/storage/folder_lock.h"
-#include "camber/train/health_adapter.h"
-#include "camber/train/run_folder.h"
-#include "camber/train/training_loop.h"
-#include "camber/weights/state_file.h"
+#include "camber/train/run_session.h"
 
 namespace camber::episodes {
 namespace {
@@ -71,28 +64,23 @@ class Run {
         model_(options.model, data_.train.shape, data_.train.num_classes(), data_.train.num_domains(),
                seed_of(options)),
         loop_(*model_, loop_options(options.training), {{"config", run.config}}),
-        reaches_(loop_.reaches()),
-        monitor_({.interval = options.training.log_every}),
         episode_stream_(seed_of(options), "fewshot.episodes"),
         noise_stream_(seed_of(options), "fewshot.noise") {}
 
   FewshotResult execute() {
-    for (const std::string& note : data_.notes) say(note);
+    if (run_.say)
+      for (const std::string& note : data_.notes) run_.say(note);
     // Every test that will be asked for must be possible before an hour of training, not after it.
     for (const TestSetting& setting : options_.tests) test_sampler(setting);
-    open_folder();
+    session_.emplace(loop_, session_request());
     train();
     FewshotResult result = describe();
     if (complete_) test(result);
-    if (folder_) storage::write_file(folder_->result(), to_json(result));
+    if (session_->folder()) storage::write_file(session_->folder()->result(), to_json(result));
     return result;
   }
 
  private:
-  void say(const std::string& sentence) const {
-    if (run_.say) run_.say(sentence);
-  }
-
   data::EpisodeSampler test_sampler(const TestSetting& setting) const {
     return data::EpisodeSampler(data_.test, {.n_way = setting.n_way,
                                              .k_shot = setting.k_shot,
@@ -102,34 +90,15 @@ class Run {
                                              .query_domains = data_.query_domains});
   }
 
-  void open_folder() {
-    if (run_.out.empty()) return;
-    const auto path = run_.resume ? train::RunFolder::open(run_.out).path() : run_.out;
-    lock_ = std::make_unique<storage::FolderLock>(train::RunFolder::lock_of(path));
-    if (run_.resume) {
-      folder_ = std::make_unique<train::RunFolder>(train::RunFolder::open(run_.out));
-    } else {
-      auto environment = train::Environment::of_this_program();
-      environment.seed = seed_of(options_);
-      environment.data_fingerprint = std::to_string(data_.train.fingerprint());
-      folder_ = std::make_unique<train::RunFolder>(train::RunFolder::create(run_.out, run_.config, environment));
-    }
-    checkpoints_ = std::make_unique<train::CheckpointFolder>(folder_->checkpoints());
-    health::SinkOptions sink;
-    if (run_.resume) {
-      if (const auto resumed = loop_.resume(*checkpoints_)) {
-        for (const std::string& sentence : resumed->refused) say(sentence);
-        say("continues from " + resumed->path.string() + " at step " + std::to_string(loop_.step()));
-        const std::string other = weights::numerics_sentence("this checkpoint", resumed->info.numerics);
-        if (!other.empty()) say(other);
-      }
-      sink.resume_step = loop_.step();
-      const auto records = health::read_records(folder_->metrics_jsonl());
-      for (const health::Record& record : records)
-        if (record.step <= loop_.step()) past_.push_back(record);
-      monitor_.replay(past_);
-    }
-    sink_ = std::make_unique<health::MetricsSink>(folder_->path(), sink);
+  train::RunRequest session_request() const {
+    return {.out = run_.out,
+            .resume = run_.resume,
+            .config = run_.config,
+            .seed = seed_of(options_),
+            .data_fingerprint = [this] { return std::to_string(data_.train.fingerprint()); },
+            .health = {.interval = options_.training.log_every},
+            .say = run_.say,
+            .stop_requested = run_.stop_requested};
   }
 
   train::NamedLosses losses_of(std::int64_t batch) {
@@ -149,39 +118,18 @@ class Run {
   void after_step(const train::StepReport& report) {
     losses_.push_back(report.loss);
     if (run_.progress) run_.progress(report.step, loop_.options().steps, "loss " + short_number(report.loss));
-    if (report.finding) tell({*report.finding});
-    if (!monitor_.due(report.step)) return;
-    train::HealthAdapter adapter(report.step);
-    adapter.add_scales(loop_.projector(), reaches_);
+    if (!session_->sampled(report.step)) return;
+    train::HealthAdapter adapter = session_->health(report.step);
     health::HealthSample& sample = adapter.sample();
     for (const health::ScaleSample& scale : sample.scales) curves_[scale.name].emplace_back(report.step, scale.value);
-    health::Figures figures{{"loss/total", report.loss},
-                            {"learning_rate", report.learning_rate},
-                            {"gradient_norm", report.gradient_norm},
-                            {"guard/skipped_steps", static_cast<double>(loop_.guard().skipped())}};
-    for (const auto& [name, value] : report.losses) figures.push_back({"loss/" + name, value});
-    if (report.skipped) {  // of a step that broke the guard speaks
-      if (sink_) sink_->write(report.step, figures);
-      return;
-    }
-    if (last_statistics_) {
+    health::Figures figures = session_->figures_of(report);
+    if (last_statistics_ && !report.skipped) {
       for (const auto& [name, value] : read_statistics(*last_statistics_)) figures.push_back({"sap/" + name, value});
       sample.prototypes = {.mean_cosine = last_statistics_->prototype_cosine.item<double>(),
                            .gate = last_statistics_->gate.item<double>(),
                            .purification_ratio = last_statistics_->purification_ratio.item<double>()};
     }
-    const auto health = monitor_.observe(sample);
-    figures.insert(figures.end(), health.figures.begin(), health.figures.end());
-    if (sink_) sink_->write(report.step, figures);
-    tell(health.findings);
-  }
-
-  void tell(const health::Findings& findings) {
-    for (const health::Finding& finding : findings) {
-      findings_.push_back(finding.sentence);
-      if (sink_) sink_->say(finding);
-      say(finding.sentence);
-    }
+    session_->record(report.step, std::move(figures), report.skipped ? nullptr : &sample);  // of one the guard speaks
   }
 
   void train() {
@@ -189,23 +137,14 @@ class Run {
     for (const train::NamedScale& scale : loop_.projector().scales()) {
       auto& curve = curves_[scale.name];
       curve.emplace_back(0, scale.scale->options.init);
-      for (const health::Record& record : past_)
+      for (const health::Record& record : session_->past())
         for (const health::Figure& figure : record.figures)
           if (figure.name == "scale/" + scale.name + "/value") curve.emplace_back(record.step, figure.value);
     }
     model_->train();
-    const std::int64_t first = loop_.step();
-    const auto began = std::chrono::steady_clock::now();
     train::TrainingHooks hooks;
     hooks.after_step = [this](const train::StepReport& report) { after_step(report); };
-    hooks.before_checkpoint = [this](std::int64_t) {
-      if (sink_) sink_->flush();
-    };
-    hooks.stop_requested = run_.stop_requested;
-    complete_ = loop_.run([this](std::int64_t batch) { return losses_of(batch); }, checkpoints_.get(), hooks);
-    seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    episodes_run_ = (loop_.step() - first) * options_.training.episodes_per_step;
-    tell(monitor_.conclude());
+    complete_ = session_->train([this](std::int64_t batch) { return losses_of(batch); }, hooks);
   }
 
   FewshotResult describe() {
@@ -219,8 +158,9 @@ class Run {
                          .test_examples = data_.test.size()};
     for (const auto& parameter : model_->parameters()) result.parameters += parameter.numel();
     result.episodes = loop_.step() * options_.training.episodes_per_step;
-    result.seconds = seconds_;
-    result.episodes_per_second = seconds_ > 0 ? static_cast<double>(episodes_run_) / seconds_ : 0;
+    result.seconds = session_->seconds();
+    const std::int64_t run_now = (loop_.step() - session_->first_step()) * options_.training.episodes_per_step;
+    if (result.seconds > 0) result.episodes_per_second = static_cast<double>(run_now) / result.seconds;
     const std::size_t tail = std::max<std::size_t>(1, losses_.size() / 10);
     if (!losses_.empty())
       result.last_loss = std::accumulate(losses_.end() - static_cast<std::ptrdiff_t>(tail), losses_.end(), 0.0) /
@@ -241,7 +181,7 @@ class Run {
     }
     if (last_statistics_) result.statistics = read_statistics(*last_statistics_);
     result.oracle = options_.model.domain_branch && options_.model.purifier == fewshot::Purifier::kClassMeanOracle;
-    result.findings = findings_;
+    result.findings = session_->findings();
     result.complete = complete_;
     return result;
   }
@@ -290,21 +230,12 @@ class Run {
   data::EpisodeSampler sampler_;
   fewshot::EpisodeModel model_;
   train::TrainingLoop loop_;
-  std::vector<train::ReachableRange> reaches_;
-  health::HealthMonitor monitor_;
   random::Stream episode_stream_, noise_stream_;
   torch::Tensor examples_;
-  std::unique_ptr<storage::FolderLock> lock_;
-  std::unique_ptr<train::RunFolder> folder_;
-  std::unique_ptr<train::CheckpointFolder> checkpoints_;
-  std::unique_ptr<health::MetricsSink> sink_;
-  std::vector<health::Record> past_;
+  std::optional<train::RunSession> session_;
   std::optional<fewshot::PurificationStatistics> last_statistics_;
   std::map<std::string, std::vector<std::pair<std::int64_t, double>>> curves_;
   std::vector<double> losses_;
-  std::vector<std::string> findings_;
-  double seconds_ = 0;
-  std::int64_t episodes_run_ = 0;
   bool complete_ = true;
 };
 

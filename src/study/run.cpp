@@ -26,14 +26,6 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Half of a run that can go on: of the same configuration, and with a checkpoint.
-bool can_resume(const fs::path& folder, const train::DetectorTrainingOptions& options) {
-  if (!fs::exists(folder / "config.toml")) return false;
-  const train::CheckpointFolder checkpoints(folder / "checkpoints");
-  if (!fs::exists(checkpoints.last()) && !fs::exists(checkpoints.previous())) return false;
-  return storage::read_file(folder / "config.toml") == config::to_toml(options);
-}
-
 bool is_kept(const std::string& name) {
   const auto begins = [&name](const char* with) { return name.starts_with(with); };
   return (begins("scale/") && name.ends_with("/value")) ||
@@ -159,7 +151,7 @@ void check_weights(const StudyFolder& folder, const StudyRun& run, const std::st
 train::DetectorRunResult train_run(const StudyFolder& folder, const StudyRun& run, const RunTraining& training,
                                    const RunListener& listener) {
   const fs::path own = folder.run(run);
-  const bool resume = can_resume(own, training.options);
+  const bool resume = train::RunFolder::can_resume(own, config::to_toml(training.options));
   if (!resume) fs::remove_all(own);
   train::DetectorRunRequest request{.options = training.options, .out = own, .resume = resume, .evaluate = false};
   if (training.branches) {

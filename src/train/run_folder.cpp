@@ -99,6 +99,14 @@ RunFolder RunFolder::open(const std::filesystem::path& path) {
   return folder;
 }
 
+bool RunFolder::can_resume(const std::filesystem::path& path, const std::string& config) {
+  const RunFolder folder(path);
+  const CheckpointFolder checkpoints = folder.checkpoints();
+  return std::filesystem::exists(folder.config()) &&
+         (std::filesystem::exists(checkpoints.last()) || std::filesystem::exists(checkpoints.previous())) &&
+         storage::read_file(folder.config()) == config;
+}
+
 std::filesystem::path weights_of_run(const std::filesystem::path& folder) {
   const RunFolder run = RunFolder::open(folder);
   const CheckpointFolder checkpoints = run.checkpoints();

@@ -46,6 +46,8 @@ class RunFolder {
                           const std::function<void(const CheckpointFolder&)>& first_checkpoint = {});
   /// A run that exists. Throws std::invalid_argument when the folder is none.
   static RunFolder open(const std::filesystem::path& path);
+  /// Whether a run of exactly this configuration can go on there: it has a checkpoint.
+  static bool can_resume(const std::filesystem::path& path, const std::string& config);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path config() const { return path_ / "config.toml"; }

@@ -1,0 +1,129 @@
+#include <chrono>
+
+#include <camber/train/run_session.h>
+#include <camber/weights/state_file.h>
+
+#include "train/sentence.h"
+
+namespace camber::train {
+
+RunSession::RunSession(TrainingLoop& loop, RunRequest request)
+    : loop_(loop), request_(std::move(request)), monitor_(request_.health) {
+  if (!request_.out.empty()) {
+    open_folder();
+  }
+  first_step_ = loop_.step();
+  reaches_ = loop_.reaches();  // after resuming: they begin where the run began
+}
+
+void RunSession::open_folder() {
+  lock_.emplace(RunFolder::lock_of(request_.resume ? RunFolder::open(request_.out).path() : request_.out));
+  if (request_.resume) {
+    folder_ = RunFolder::open(request_.out);
+  } else {
+    Environment environment = Environment::of_this_program();
+    environment.seed = request_.seed;
+    if (request_.data_fingerprint) {
+      environment.data_fingerprint = request_.data_fingerprint();
+    }
+    folder_ =
+        RunFolder::create(request_.out, request_.config, environment, [this](const CheckpointFolder& checkpoints) {
+          if (request_.keep_start) {
+            checkpoints.save_last(loop_.state(), loop_.info());
+          }
+        });
+  }
+  checkpoints_ = folder_->checkpoints();
+  health::SinkOptions sink;
+  if (request_.resume) {
+    resume();
+    sink.resume_step = loop_.step();
+  }
+  sink_.emplace(folder_->path(), sink);
+}
+
+void RunSession::resume() {
+  if (const auto resumed = loop_.resume(*checkpoints_)) {
+    for (const std::string& refused : resumed->refused) {
+      say(refused);
+    }
+    say(sentence("continues from ", resumed->path.string(), " at step ", loop_.step()));
+    const std::string other = weights::numerics_sentence("this checkpoint", resumed->info.numerics);
+    if (!other.empty()) {
+      say(other);
+    }
+  }
+  // The rules stand where they stood at the checkpoint, not where the killed run left them.
+  past_ = health::read_records(folder_->metrics_jsonl());
+  std::erase_if(past_, [this](const health::Record& record) { return record.step > loop_.step(); });
+  monitor_.replay(past_);
+}
+
+bool RunSession::train(const TrainingLoop::LossFunction& losses_of, TrainingHooks hooks) {
+  hooks.after_step = [this, after_step = std::move(hooks.after_step)](const StepReport& report) {
+    if (report.finding) {
+      tell({*report.finding});
+    }
+    after_step(report);
+  };
+  hooks.before_checkpoint = [this](std::int64_t) {
+    if (sink_) {
+      sink_->flush();
+    }
+  };
+  hooks.stop_requested = request_.stop_requested;
+  const auto begin = std::chrono::steady_clock::now();
+  const bool finished = loop_.run(losses_of, checkpoints_ ? &*checkpoints_ : nullptr, hooks);
+  seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (finished) {
+    tell(monitor_.conclude());
+  }
+  return finished;
+}
+
+HealthAdapter RunSession::health(std::int64_t step) {
+  HealthAdapter adapter(step);
+  adapter.add_scales(loop_.projector(), reaches_);
+  return adapter;
+}
+
+health::Figures RunSession::figures_of(const StepReport& report) const {
+  health::Figures figures{{"loss/total", report.loss}};
+  for (const auto& [name, value] : report.losses) {
+    figures.push_back({"loss/" + name, value});
+  }
+  figures.push_back({"learning_rate", report.learning_rate});
+  figures.push_back({"gradient_norm", report.gradient_norm});
+  figures.push_back({"seconds_a_step", report.seconds});
+  figures.push_back({"guard/skipped_steps", static_cast<double>(loop_.guard().skipped())});
+  return figures;
+}
+
+void RunSession::record(std::int64_t step, health::Figures figures, const health::HealthSample* sample) {
+  if (sample != nullptr) {
+    const health::HealthReport report = monitor_.observe(*sample);
+    figures.insert(figures.end(), report.figures.begin(), report.figures.end());
+    tell(report.findings);
+  }
+  if (sink_ && !figures.empty()) {
+    sink_->write(step, figures);
+  }
+}
+
+void RunSession::say(const std::string& sentence) const {
+  if (request_.say) {
+    request_.say(sentence);
+  }
+}
+
+void RunSession::tell(const health::Findings& findings) {
+  for (const health::Finding& finding : findings) {
+    if (sink_) {
+      sink_->say(finding);
+    }
+    say(finding.sentence);
+    findings_.push_back(finding.sentence);
+  }
+}
+
+}  // namespace camber::train
