@@ -161,7 +161,7 @@ void register_study(Command& program) {
   command.option("--out", arguments->out, "folder of the study, or with --tables of its records");
   command.option("--resume", arguments->resume, "go on with the configuration of the study's own folder");
   command.option("--start", arguments->start, "published study whose records and base models are taken over");
-  command.option("--publish", arguments->publish, "copy plan, records and base models into this folder, as docs/study");
+  command.option("--publish", arguments->publish, "copy plan, records and base models into this folder, as study");
   command.option("--only", arguments->only, "these arms alone");
   command.option("--seeds", arguments->seeds,
                  "so many seeds of the main arms, and of the others no more; 0: as the plan says");

@@ -32,9 +32,8 @@ class DocumentedCommandsTest(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="camber_docs_") as name:
             folder = pathlib.Path(name)
             (folder / "configs").symlink_to(ROOT / "configs")
-            (folder / "docs").mkdir()
-            for page in (ROOT / "docs").glob("*.md"):
-                shutil.copy(page, folder / "docs")
+            (folder / "study").mkdir()
+            shutil.copy(ROOT / "study/tables.md", folder / "study")
             run, skipped = 0, 0
             for command in commands:
                 if command.arguments in NOT_RUN:

@@ -64,7 +64,7 @@ bool load_alike(const data::LoaderOptions& first, const data::LoaderOptions& sec
 // Wherever the configurations lie, or else a published study could not be gone on with.
 TEST(Pairing, the_published_records_are_of_the_shipped_plan) {
   const StudyOptions study = real_study();
-  const auto records = read_run_records(std::filesystem::path(std::getenv("CAMBER_SOURCE")) / "docs/study/records");
+  const auto records = read_run_records(std::filesystem::path(std::getenv("CAMBER_SOURCE")) / "study/records");
   ASSERT_FALSE(records.empty());
   for (const RunRecord& record : records)
     if (is_planned(study.plan, record.arm)) {
@@ -161,7 +161,7 @@ TEST(Rule, takes_out_the_sensors_whose_cue_of_age_is_above_it) {
 TEST(PublishedBases, AreThoseOfTheirRecords) {
   const char* source = std::getenv("CAMBER_SOURCE");
   ASSERT_NE(source, nullptr);
-  const std::filesystem::path published = std::filesystem::path(source) / "docs/study";
+  const std::filesystem::path published = std::filesystem::path(source) / "study";
   std::size_t bases = 0;
   for (const RunRecord& record : read_run_records(published / "records")) {
     EXPECT_EQ(record.numerics, 1) << record.key();

@@ -31,8 +31,8 @@ struct StudyPicture {
 };
 /// arms, differences, exploratory, scales, trust: those for which there are records.
 ///
-///   for (const StudyPicture& picture : study_pictures(study::read_study("docs/study/records")))
-///     storage::write_file("docs/study/" + picture.name + ".svg", picture.svg);
+///   for (const StudyPicture& picture : study_pictures(study::read_study("study/records")))
+///     storage::write_file("study/" + picture.name + ".svg", picture.svg);
 std::vector<StudyPicture> study_pictures(const study::StudyResults& results);
 
 }  // namespace camber::report

@@ -11,7 +11,7 @@ namespace camber::study {
 /// false alarms a true one pays for, what a rule on the same cues does instead, the rows without a verdict. A sentence
 /// whose runs are missing is left out.
 ///
-///   for (const std::string& sentence : findings(read_study("docs/study/records"))) ...
+///   for (const std::string& sentence : findings(read_study("study/records"))) ...
 std::vector<std::string> findings(const StudyResults& results);
 
 /// As a Markdown section with an empty line behind it; empty without a sentence.
