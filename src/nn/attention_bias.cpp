@@ -66,7 +66,7 @@ torch::Tensor weights_by_map(const torch::Tensor& trust, MapCount count, bool pe
   const auto size = trust.detach().abs();
   TORCH_CHECK_VALUE(!size.gt(1).any().item<bool>(), "[AttentionBias] trust must lie in [-1, 1], got ",
                     trust.detach().flatten()[size.nan_to_num(0).argmax()].item<double>());
-  const auto weights = trust.scalar_type() == torch::kDouble ? trust : trust.to(torch::kFloat);
+  auto weights = trust.scalar_type() == torch::kDouble ? trust : trust.to(torch::kFloat);
   if (per_camera) return weights;
   const auto cameras =
       weights.slice(2, count.grids, count.grids + 1).expand({weights.size(0), weights.size(1), count.cameras()});

@@ -209,7 +209,7 @@ struct WindowValues : public torch::autograd::Function<WindowValues> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& strength, const at::Tensor& profile,
                             const at::Tensor& row_offsets, const at::Tensor& map_index) {
     const at::AutoDispatchBelowADInplaceOrView guard;
-    const auto value = call_window_values(strength, profile, row_offsets, map_index);
+    auto value = call_window_values(strength, profile, row_offsets, map_index);
     context->save_for_backward({profile, row_offsets, map_index});
     context->saved_data["maps"] = strength.size(2);
     return value;

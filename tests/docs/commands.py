@@ -30,6 +30,8 @@ SHORTER = (
     (r"^(eval .*)--limit 200", r"\1--limit 2"),
     (r"^(fewshot --config configs/fewshot_(?:letter|omniglot)\.toml.*)", rf"\1 {FEW_EPISODES}"),
     (r"^(fewshot --config configs/fewshot_(?:glyphs|pacs)\.toml.*)", rf"\1 {FEW_EPISODES} --leak_episodes=2"),
+    (r"^(simulate .*)--scenes 60", r"\1--scenes 20"),
+    (r"^bench attention$", "bench attention --no-memory"),
     (r"^(bench attention(?!.*--queries).*)", r"\1 --queries 20 --keys 5000 --repeats 1"),
     (r"^(bench detector .*)", r"\1 --repeats 1"),
     (r"^(metrics .*)--data world ", r"\1--data build/world "),

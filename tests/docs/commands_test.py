@@ -11,6 +11,10 @@ import unittest
 
 from tests.docs.commands import NEEDS_DATA, NOT_RUN, ROOT, Command, commands_of, documented, pages
 
+PROGRAM = os.environ.get("CAMBER_PROGRAM") or str(ROOT / "build/camber")
+# `make` names the folder from the project's root; the commands run elsewhere.
+DATA = (ROOT / (os.environ.get("CAMBER_DATA") or "../shared/data")).resolve()
+
 
 class DocumentedCommandsTest(unittest.TestCase):
     def test_finds_blocks_continued_lines_and_prose(self) -> None:
@@ -38,10 +42,7 @@ class DocumentedCommandsTest(unittest.TestCase):
             for command in commands:
                 if command.arguments in NOT_RUN:
                     continue
-                if (
-                    NEEDS_DATA.search(command.arguments)
-                    and not pathlib.Path(os.environ.get("CAMBER_DATA", "")).is_dir()
-                ):
+                if NEEDS_DATA.search(command.arguments) and not DATA.is_dir():
                     print(f"skipped without CAMBER_DATA: {command.page}: camber {command.arguments}")
                     skipped += 1
                     continue
@@ -57,9 +58,10 @@ class DocumentedCommandsTest(unittest.TestCase):
         self.call(command.shortened(), folder)
 
     def call(self, arguments: str, folder: pathlib.Path) -> None:
-        program = os.environ.get("CAMBER_PROGRAM", str(ROOT / "build/camber"))
+        environment = {**os.environ, "CAMBER_DATA": str(DATA)}
+        line = f"'{PROGRAM}' {arguments}"
         answer = subprocess.run(
-            f"'{program}' {arguments}", shell=True, check=False, cwd=folder, capture_output=True, text=True
+            line, shell=True, check=False, cwd=folder, env=environment, capture_output=True, text=True
         )
         self.assertEqual(answer.returncode, 0, f"camber {arguments}\n{answer.stderr}")
 
