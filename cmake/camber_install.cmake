@@ -1,7 +1,30 @@
-# cmake --install build --prefix DIR: headers, libraries, the program and its configurations; find_package(camber) then knows camber::<room>.
+# cmake --install build --prefix DIR: headers and libraries of the public rooms, the program and its configurations;
+# find_package(camber) then knows camber::<room>.
 include(CMakePackageConfigHelpers)
 set(camber_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/camber)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/camber DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# The headers of the public rooms, and of other rooms those that they include.
+set(camber_headers)
+foreach(room ${camber_public_rooms})
+  file(GLOB found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/include/camber/${room}/*.h)
+  list(APPEND camber_headers ${found})
+endforeach()
+set(camber_unread ${camber_headers})
+while(camber_unread)
+  list(POP_FRONT camber_unread header)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/${header})
+  file(STRINGS ${PROJECT_SOURCE_DIR}/include/${header} lines REGEX "^#include [<\"]camber/")
+  foreach(line ${lines})
+    string(REGEX REPLACE "^#include [<\"](camber/[^>\"]+).*" "\\1" included "${line}")
+    if(NOT included IN_LIST camber_headers)
+      list(APPEND camber_headers ${included})
+      list(APPEND camber_unread ${included})
+    endif()
+  endforeach()
+endwhile()
+foreach(header ${camber_headers})
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/include/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})
+endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs DESTINATION ${CMAKE_INSTALL_DATADIR}/camber)
 install(EXPORT camber_targets NAMESPACE camber:: FILE camber_targets.cmake DESTINATION ${camber_package_folder})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/camberConfig.cmake.in ${PROJECT_BINARY_DIR}/camberConfig.cmake

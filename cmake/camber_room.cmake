@@ -29,8 +29,12 @@ function(camber_compile_quickly target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
+# The public rooms, whose headers are installed, and the rooms that these link.
+set(camber_public_rooms ops nn geometry detection train data eval config storage)
+set(camber_installed_rooms ${camber_public_rooms} detector_training weights health drawing random kernels)
+
 # camber_add_room(<room> SOURCES <files> [NEEDS <rooms and libraries, public>] [USES <libraries, private>] [HOT])
-# makes the static library camber_<room> with the alias camber::<room>, under which it is installed too. HOT rooms have
+# makes the static library camber_<room> with the alias camber::<room>, under which public rooms are installed. HOT rooms have
 # loops over numbers of their own, and are optimised in full.
 function(camber_add_room room)
   cmake_parse_arguments(ROOM "HOT" "" "SOURCES;NEEDS;USES" ${ARGN})
@@ -45,7 +49,9 @@ function(camber_add_room room)
     camber_compile_quickly(camber_${room})
   endif()
   set_target_properties(camber_${room} PROPERTIES EXPORT_NAME ${room} CAMBER_NEEDS "${ROOM_NEEDS}")
-  install(TARGETS camber_${room} EXPORT camber_targets)
+  if(room IN_LIST camber_installed_rooms)
+    install(TARGETS camber_${room} EXPORT camber_targets)
+  endif()
 endfunction()
 
 # camber_add_hot_sources(<room> <files>): those with loops over numbers in a room that is otherwise compiled quickly.

@@ -1,5 +1,5 @@
-# Installs Camber into an empty folder, builds the detector's example and a project on studies and reports against it, each
-# in a project of its own, and runs them, the first on a model that the installed program trained.
+# Installs Camber into an empty folder, builds the detector's example and a project that includes every header against it,
+# each in a project of its own, and runs them, the first on a model that the installed program trained.
 function(run)
   execute_process(COMMAND ${ARGN} WORKING_DIRECTORY ${FOLDER} RESULT_VARIABLE code OUTPUT_VARIABLE output
                   ERROR_VARIABLE output)
@@ -30,8 +30,8 @@ function(build_project source folder)
   run(${CMAKE_COMMAND} --build ${folder})
 endfunction()
 build_project(${SOURCE}/examples/installed ${FOLDER}/project)
-build_project(${SOURCE}/tests/package/study ${FOLDER}/study)
-run(${FOLDER}/study/judges_a_study)
+build_project(${SOURCE}/tests/package/headers ${FOLDER}/headers)
+run(${FOLDER}/headers/includes_everything)
 
 set(camber ${FOLDER}/prefix/bin/camber)
 run(${camber} simulate --out world --scenes 5 --world.frames=1 --seed 7 --threads 1)

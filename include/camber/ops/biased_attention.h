@@ -13,6 +13,7 @@
 ///   z = softmax_scale * q k^T + windows + segments + attn_mask,   output = softmax(z) v.
 ///
 /// B batch, H heads, Q queries, K keys, S segments, D head dimension, Dv value dimension.
+#pragma GCC visibility push(default)  // libcamber_ops.so hides everything else
 namespace camber::ops {
 
 /// `auto` takes the best that can run; every other name is a demand and an error where it cannot be met.
@@ -93,3 +94,4 @@ AttentionOutput biased_attention(const at::Tensor& q, const at::Tensor& k, const
 AttentionOutput merge(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& logsumexps);
 
 }  // namespace camber::ops
+#pragma GCC visibility pop

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#pragma GCC visibility push(default)  // libcamber_ops.so hides everything else
 namespace camber::ops {
 
 /// Attention of each query over its own short list of keys:
@@ -21,3 +22,4 @@ at::Tensor sparse_attention(const at::Tensor& q, const at::Tensor& k, const at::
                             std::optional<double> softmax_scale = std::nullopt);
 
 }  // namespace camber::ops
+#pragma GCC visibility pop

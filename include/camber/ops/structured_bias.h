@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#pragma GCC visibility push(default)  // libcamber_ops.so hides everything else
 namespace camber::ops {
 
 /// A sparse additive bias: row b * Q + q of `row_offsets` lists the keys that query q of batch element b leans to.
@@ -60,3 +61,4 @@ struct StructuredBias {
 at::Tensor dense_mask(const at::Tensor& dense, DenseLayout layout, std::int64_t batch, std::int64_t heads);
 
 }  // namespace camber::ops
+#pragma GCC visibility pop

@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#pragma GCC visibility push(default)  // libcamber_ops.so hides everything else
 namespace camber::ops {
 
 /// Windows round cells of maps as sparse rows, with what is needed to give them values.
@@ -23,3 +24,4 @@ at::Tensor window_values(const at::Tensor& strength, const at::Tensor& profile, 
                          const at::Tensor& map_index);
 
 }  // namespace camber::ops
+#pragma GCC visibility pop
