@@ -5,7 +5,7 @@
 
 #include "apps/camber/commands.h"
 #include "camber/nn/query_router.h"
-#include "camber/train/detector_bench.h"
+#include "camber/runs/detector_bench.h"
 
 namespace camber::app {
 namespace {

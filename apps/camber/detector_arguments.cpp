@@ -4,7 +4,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "camber/train/detector_run.h"
+#include "camber/runs/detector_run.h"
 #include "camber/train/run_folder.h"
 
 namespace camber::app {

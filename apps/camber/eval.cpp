@@ -4,8 +4,8 @@
 #include "apps/camber/detector_arguments.h"
 #include "camber/console/progress.h"
 #include "camber/data/fault.h"
+#include "camber/runs/detector_evaluation.h"
 #include "camber/storage/atomic_file.h"
-#include "camber/train/detector_evaluation.h"
 
 namespace camber::app {
 namespace {

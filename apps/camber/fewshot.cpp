@@ -6,7 +6,7 @@
 #include "apps/camber/interruption.h"
 #include "camber/config/options.h"
 #include "camber/console/progress.h"
-#include "camber/episodes/run.h"
+#include "camber/runs/fewshot_run.h"
 #include "camber/train/run_folder.h"
 
 namespace camber::app {

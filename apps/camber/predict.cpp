@@ -10,8 +10,8 @@
 #include "camber/console/progress.h"
 #include "camber/data/fault.h"
 #include "camber/eval/results_file.h"
+#include "camber/runs/detector_picture.h"
 #include "camber/storage/atomic_file.h"
-#include "camber/train/detector_picture.h"
 
 namespace camber::app {
 namespace {

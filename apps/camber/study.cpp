@@ -1,4 +1,4 @@
-#include "camber/study/study.h"
+#include "camber/runs/study.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -14,11 +14,11 @@
 #include "apps/camber/commands.h"
 #include "camber/console/progress.h"
 #include "camber/report/study_report.h"
+#include "camber/runs/study_published.h"
 #include "camber/storage/atomic_file.h"
 #include "camber/storage/file.h"
 #include "camber/study/analysis.h"
 #include "camber/study/findings.h"
-#include "camber/study/published.h"
 #include "camber/study/tables.h"
 
 namespace camber::app {

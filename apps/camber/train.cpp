@@ -9,7 +9,7 @@
 #include "apps/camber/commands.h"
 #include "apps/camber/interruption.h"
 #include "camber/console/progress.h"
-#include "camber/train/detector_run.h"
+#include "camber/runs/detector_run.h"
 
 namespace camber::app {
 namespace {

@@ -1,0 +1,43 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <camber/runs/detector_evaluation.h>
+#include <camber/runs/detector_options.h>
+#include <camber/train/run_folder.h>
+
+namespace camber::train {
+
+/// How a run of the detector begins, and who listens.
+struct DetectorRunRequest {
+  DetectorTrainingOptions options{};
+  std::filesystem::path out{};         ///< the folder of the run
+  bool resume = false;                 ///< it exists already
+  std::filesystem::path from{};        ///< a checkpoint whose weights are taken where they fit; empty: none
+  std::vector<std::string> exclude{};  ///< parts of names that are not taken
+  bool evaluate = true;                ///< false: the weights are exported, and somebody else judges them
+
+  std::function<void(const StepReport&, const std::string& note)> after_step{};
+  std::function<void(const std::string& line)> say{};  ///< whole sentences, for people
+  std::function<bool()> stop_requested{};
+};
+
+struct DetectorRunResult {
+  bool finished = false;        ///< false: stopped on request
+  std::int64_t first_step = 0;  ///< steps that were done before
+  std::int64_t steps = 0;
+  double seconds = 0;                                    ///< of the steps
+  std::vector<std::pair<std::string, double>> scales{};  ///< where they ended
+  std::optional<FaultReport> evaluation{};               ///< of the validation split, when the run finished
+};
+
+/// Trains a detector into a run folder: frames, batches, losses, steps, figures, checkpoints, evaluation, result.
+DetectorRunResult train_detector(const DetectorRunRequest& request);
+
+/// The configuration that a run folder or a checkpoint holds; the defaults for weights that come without one.
+DetectorTrainingOptions options_of_run(const std::filesystem::path& folder);
+DetectorTrainingOptions options_of_checkpoint(const std::filesystem::path& file);
+
+}  // namespace camber::train

@@ -1,0 +1,32 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include <camber/data/episode.h>
+#include <camber/data/example_set.h>
+#include <camber/fewshot/episode_model.h>
+#include <camber/runs/fewshot_result.h>
+
+namespace camber::episodes {
+
+/// The examples of a set as a tensor [N, shape...] that borrows the set's numbers.
+torch::Tensor examples_of(const data::ExampleSet& set);
+
+/// Features of all examples of a set, in evaluation mode without gradients: encoded once, used by every episode.
+fewshot::EpisodeFeatures encode_set(fewshot::EpisodeModel& model, const data::ExampleSet& set);
+
+/// The labels of an episode's rows as tensors.
+fewshot::EpisodeLabels labels_of(const data::ExampleSet& set, const data::Episode& episode);
+
+/// The share of right answers in each episode. Throws std::runtime_error when a logit is NaN.
+std::vector<double> episode_accuracies(fewshot::EpisodeModel& model, const data::ExampleSet& set,
+                                       const fewshot::EpisodeFeatures& features,
+                                       std::span<const data::Episode> episodes);
+
+/// Leak figures of the domain feature, as it is and purified, and of the intrinsic feature. The set's pictures are cut
+/// in two halves; episodes of the one give the rows that probes are fitted on, episodes of the other those they are
+/// tested on, so that no picture is in both.
+std::vector<LeakResult> measure_leaks(fewshot::EpisodeModel& model, const data::ExampleSet& set, std::int64_t n_way,
+                                      std::int64_t num_episodes, std::uint64_t seed);
+
+}  // namespace camber::episodes

@@ -1,0 +1,27 @@
+#pragma once
+#include <filesystem>
+
+#include <camber/runs/study_options.h>
+
+namespace camber::study {
+
+/// A study as it is published: what its tables are made from, and the models that its arms start from. Another machine
+/// goes on from there, or adds an arm to it, without training the bases again (they come out with other bits on another
+/// instruction set).
+struct PublishedStudy {
+  std::filesystem::path path{};
+
+  std::filesystem::path records() const { return path / "records"; }
+  std::filesystem::path base(std::int64_t seed) const {
+    return path / "bases" / (StudyRun{kBase, seed}.key() + ".safetensors");
+  }
+};
+
+/// Copies the plan, all records and the base models' weights of a study's folder.
+void publish(const StudyFolder& from, const PublishedStudy& to);
+
+/// Takes over the records of the plan's runs and their base models where the study's folder has none. Throws
+/// std::invalid_argument when nothing is published there.
+void take_over(const PublishedStudy& from, const StudyPlan& plan, const StudyFolder& to);
+
+}  // namespace camber::study

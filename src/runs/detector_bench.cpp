@@ -1,0 +1,222 @@
+#include <algorithm>
+#include <chrono>
+#include <iomanip>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include <camber/data/cues.h>
+#include <camber/runs/detector_bench.h>
+#include <camber/runs/detector_options.h>
+#include <camber/train/training_loop.h>
+#include <camber/weights/state_file.h>
+
+#include "detection/detector_parts.h"
+
+namespace camber::train {
+namespace {
+
+// Times of stages, in the order in which they were first met.
+class Stages {
+ public:
+  template <class Action>
+  auto time(const std::string& stage, const Action& action) {
+    const auto begin = std::chrono::steady_clock::now();
+    auto result = action();
+    add(stage, begin);
+    return result;
+  }
+  void add(const std::string& stage, std::chrono::steady_clock::time_point begin) {
+    const double milliseconds =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    if (!times_.contains(stage)) {
+      order_.push_back(stage);
+    }
+    times_[stage].push_back(milliseconds);
+  }
+  std::vector<StageTime> summary(std::int64_t warmup) const {
+    std::vector<StageTime> rows;
+    for (const std::string& stage : order_) {
+      const auto& all = times_.at(stage);
+      std::vector<double> kept(all.begin() + std::min<std::ptrdiff_t>(warmup, std::ssize(all) - 1), all.end());
+      std::sort(kept.begin(), kept.end());
+      const auto at = [&kept](double share) {
+        return kept[std::min(kept.size() - 1, static_cast<std::size_t>(share * static_cast<double>(kept.size())))];
+      };
+      rows.push_back({stage, at(0.5), at(0.95)});
+    }
+    return rows;
+  }
+
+ private:
+  std::vector<std::string> order_;
+  std::map<std::string, std::vector<double>> times_;
+};
+
+void time_frame(detection::Detector& detector, const data::Dataset& dataset, data::Index sample,
+                data::CueTracker& tracker, Stages& stages) {
+  torch::NoGradGuard no_grad;
+  const detection::DetectorOptions& options = detector->options();
+  const auto& parts = detector->parts();
+  data::SensorFrame sensor_frame = stages.time(
+      "decode", [&] { return data::clean_sensor_frame(data::load_frame(dataset, sample, options.frame_options())); });
+  const auto begin = std::chrono::steady_clock::now();
+  if (dataset.tables().sample[sample].previous == data::kNone) {
+    tracker.reset();
+  }
+  auto cues = stages.time("cues", [&] { return tracker.next(sensor_frame); });
+  const auto batch =
+      stages.time("collate", [&] { return detection::collate(std::move(sensor_frame), std::move(cues), options); });
+  const auto pillars = stages.time("voxelise", [&] { return parts.voxelise(batch); });
+  const auto maps = stages.time("encode", [&] { return parts.encode(batch, pillars); });
+  const auto output = stages.time("head", [&] {
+    const auto positions = parts.positions->get(batch.scene, [&] { return detector->key_positions(batch.scene); });
+    return detection::CmtHead(parts.head)
+        ->forward(maps, batch, {}, {.denoising = false, .attention_mass = true}, positions);
+  });
+  stages.time("boxes", [&] { return detector->decode(output, batch); });
+  stages.add("detect", begin);
+}
+
+data::Batch first_batch(const detection::Detector& detector, const data::Dataset& dataset, const data::Split& split,
+                        const DetectorBenchOptions& options) {
+  data::LoaderOptions loading{.frame = detector->options().frame_options(),
+                              .faults = {.share = 0},
+                              .augmentation = data::AugmentationOptions::none(),
+                              .batch_size = options.batch_size,
+                              .shuffle = false};
+  return data::Loader(dataset, split.samples, loading, options.seed, 1).next().value();
+}
+
+void time_training(detection::Detector& detector, const detection::DetectorBatch& batch,
+                   const DetectorBenchOptions& options, Stages& stages) {
+  DetectorTrainingOptions training;
+  training.detector = detector->options();
+  training.loop.optimizer = {.learning_rate = 1e-6, .clip_norm = 35};
+  const OptimizerGroups groups(*detector, training.loop_with_rules().groups);
+  const auto optimizer = groups.make_optimizer(training.loop.optimizer);
+  ScaleProjector projector(*detector);
+  detector->train();
+  for (std::int64_t step = 0; step < options.warmup + options.repeats; ++step) {
+    const auto begin = std::chrono::steady_clock::now();
+    optimizer->zero_grad();
+    const auto output =
+        stages.time("forward", [&] { return detector->forward(batch, {.seed = options.seed, .step = step}); });
+    const auto losses = stages.time("losses", [&] { return detector->losses(output, batch); });
+    const auto backward = std::chrono::steady_clock::now();
+    losses.total.backward();
+    stages.add("backward", backward);
+    stages.time("optimiser", [&] {
+      clip_grad_norm(*optimizer, training.loop.optimizer.clip_norm);
+      return projector.step(*optimizer);
+    });
+    stages.add("step", begin);
+  }
+  detector->eval();
+}
+
+torch::Tensor projections_of(const detection::DetectorBatch& batch) {
+  std::vector<double> numbers;
+  for (const auto& cameras : batch.scene.cameras) {
+    for (const auto& camera : cameras) {
+      numbers.insert(numbers.end(), camera.lidar_to_image.begin(), camera.lidar_to_image.end());
+    }
+  }
+  return torch::tensor(numbers, torch::kDouble).view({batch.size, -1, 4, 4});
+}
+
+// Everything that another implementation needs to do the same work, and what came out in evaluation mode.
+void dump(detection::Detector& detector, const detection::DetectorBatch& batch, const std::filesystem::path& path) {
+  torch::NoGradGuard no_grad;
+  std::vector<weights::NamedTensor> tensors = weights::tensors_of(*detector);
+  const auto output = detector->forward(batch, {.denoising = false});
+  const auto add = [&tensors](const std::string& name, const torch::Tensor& tensor) {
+    tensors.push_back({name, tensor.contiguous()});
+  };
+  add("batch.points", batch.points);
+  add("batch.point_offsets", batch.point_offsets);
+  add("batch.pictures", batch.pictures.at(0));
+  add("batch.lidar_to_image", projections_of(batch));
+  for (std::size_t i = 0; i < batch.targets.size(); ++i) {
+    add("batch.boxes." + std::to_string(i), batch.targets[i].boxes);
+    add("batch.labels." + std::to_string(i), batch.targets[i].labels);
+  }
+  add("output.class_logits", output.class_logits);
+  add("output.codes", output.codes);
+  weights::write_state(path, std::move(tensors), {});
+}
+
+}  // namespace
+
+DetectorBench bench_detector(detection::Detector detector, const data::Dataset& dataset, const data::Split& split,
+                             const DetectorBenchOptions& options) {
+  if (split.samples.empty()) {
+    throw std::invalid_argument("[bench detector] split " + split.name + " must hold a frame, got none");
+  }
+  if (detector->options().encoder.kind == detection::EncoderKind::kFeatures) {
+    throw std::invalid_argument("[bench detector] the detector must have encoders of its own, got maps of others");
+  }
+  detector->eval();
+  DetectorBench bench;
+  for (const torch::Tensor& parameter : detector->parameters()) {
+    bench.parameters += parameter.numel();
+  }
+  Stages frames, steps;
+  data::CueTracker tracker;
+  for (std::int64_t i = 0; i < options.warmup + options.repeats; ++i) {
+    time_frame(detector, dataset, split.samples[static_cast<std::size_t>(i) % split.samples.size()], tracker, frames);
+  }
+  bench.frame = frames.summary(options.warmup);
+  const detection::DetectorBatch batch =
+      detection::collate(first_batch(detector, dataset, split, options), detector->options());
+  bench.keys = batch.scene.layout().keys();
+  if (!options.dump.empty()) {
+    dump(detector, batch, options.dump);
+  }
+  if (options.training) {
+    time_training(detector, batch, options, steps);
+    bench.training = steps.summary(options.warmup);
+  }
+  return bench;
+}
+
+std::string DetectorBench::to_text() const {
+  std::ostringstream text;
+  text << parameters << " parameters, " << keys << " keys\n";
+  const auto table = [&text](const char* title, const std::vector<StageTime>& rows) {
+    if (rows.empty()) {
+      return;
+    }
+    text << "\n"
+         << std::left << std::setw(22) << title << std::right << std::setw(10) << "p50 ms" << std::setw(10) << "p95 ms"
+         << "\n"
+         << std::fixed << std::setprecision(2);
+    for (const StageTime& row : rows) {
+      text << std::left << std::setw(22) << row.stage << std::right << std::setw(10) << row.p50 << std::setw(10)
+           << row.p95 << "\n";
+    }
+  };
+  table("one frame", frame);
+  table("one training step", training);
+  return text.str();
+}
+
+std::string DetectorBench::to_json() const {
+  std::ostringstream text;
+  text << "{\"parameters\": " << parameters << ", \"keys\": " << keys;
+  const auto list = [&text](const char* name, const std::vector<StageTime>& rows) {
+    text << ", \"" << name << "\": [";
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      text << (i == 0 ? "" : ", ") << "{\"stage\": \"" << rows[i].stage << "\", \"p50\": " << rows[i].p50
+           << ", \"p95\": " << rows[i].p95 << "}";
+    }
+    text << "]";
+  };
+  list("frame", frame);
+  list("training", training);
+  text << "}\n";
+  return text.str();
+}
+
+}  // namespace camber::train

@@ -1,0 +1,156 @@
+#include <cmath>
+#include <iomanip>
+#include <sstream>
+
+#include <camber/config/numbers.h>
+#include <camber/runs/detector_evaluation.h>
+
+#include "eval/json_number.h"
+
+namespace camber::train {
+namespace {
+
+constexpr const char* kErrorNames[] = {"mATE", "mASE", "mAOE", "mAVE", "mAAE"};
+constexpr const char* kErrorColumns[] = {"trans_err", "scale_err", "orient_err", "vel_err", "attr_err"};
+
+std::string figure(double value) {
+  std::ostringstream text;
+  text << std::setw(8);
+  if (std::isnan(value)) {
+    text << "-";
+  } else {
+    text << std::fixed << std::setprecision(4) << value;
+  }
+  return text.str();
+}
+
+std::string trust_table(const FaultReport& report, int width) {
+  const TrustRecord& clean = report.conditions.front().trust;
+  if (clean.lidar.empty()) {
+    return {};
+  }
+  std::ostringstream text;
+  text << "\n"
+       << std::left << std::setw(width) << "trust" << std::right << std::setw(8) << "LiDAR" << std::setw(8) << "AUC"
+       << std::setw(8) << "cameras" << std::setw(8) << "AUC"
+       << "   (at the 20 best boxes a frame; AUC: clean above the fault)\n";
+  for (const ConditionReport& condition : report.conditions) {
+    const TrustRecord& trust = condition.trust;
+    text << std::left << std::setw(width) << condition.name << std::right;
+    if (trust.lidar.empty()) {
+      text << std::setw(8) << "-\n";
+      continue;
+    }
+    text << figure(mean_of(trust.lidar)) << figure(area_under_curve(trust.lidar, clean.lidar))
+         << figure(mean_of(trust.camera)) << figure(area_under_curve(trust.camera, clean.camera)) << "\n";
+  }
+  return text.str();
+}
+
+std::string trust_json(const FaultReport& report) {
+  const TrustRecord& clean = report.conditions.front().trust;
+  std::string text;
+  for (const ConditionReport& condition : report.conditions) {
+    const TrustRecord& trust = condition.trust;
+    if (trust.lidar.empty()) {
+      continue;
+    }
+    const auto sensor = [](const std::vector<double>& values, const std::vector<double>& sound) {
+      return "{\"mean\": " + eval::json_number(mean_of(values)) +
+             ", \"area_under_curve\": " + eval::json_number(area_under_curve(values, sound)) + "}";
+    };
+    text += (text.empty() ? "\n    \"" : ",\n    \"") + condition.name +
+            "\": {\"lidar\": " + sensor(trust.lidar, clean.lidar) +
+            ", \"camera\": " + sensor(trust.camera, clean.camera) + "}";
+  }
+  return text.empty() ? text : ",\n  \"trust\": {" + text + "}";
+}
+
+// Every line of a JSON object one step further in.
+std::string indented(const std::string& json) {
+  std::string text;
+  for (const char letter : json) {
+    text += letter;
+    if (letter == '\n') {
+      text += "  ";
+    }
+  }
+  return text.substr(0, text.find_last_not_of(" \n") + 1);
+}
+
+}  // namespace
+
+std::string FaultReport::to_text() const {
+  std::size_t width = 12;
+  for (const ConditionReport& condition : conditions) {
+    width = std::max(width, condition.name.size() + 2);
+  }
+  std::ostringstream text;
+  const eval::MetricsReport& first = conditions.front().metrics;
+  text << std::left << std::setw(static_cast<int>(width)) << "condition" << std::right << std::setw(8) << "mAP"
+       << std::setw(8) << "NDS";
+  for (const char* name : kErrorNames) {
+    text << std::setw(8) << name;
+  }
+  text << std::setw(12) << "resilience"
+       << "\n";
+  for (const ConditionReport& condition : conditions) {
+    const eval::DetectionMetrics& metrics = condition.metrics.evaluation.metrics;
+    text << std::left << std::setw(static_cast<int>(width)) << condition.name << std::right << figure(metrics.mean_ap)
+         << figure(metrics.nd_score);
+    for (const double error : metrics.tp_errors) {
+      text << figure(error);
+    }
+    text << std::setw(12)
+         << (&condition == &conditions.front() ? std::string("-") : figure(resilience(condition)).substr(2)) << "\n";
+  }
+  if (conditions.size() > 1) {
+    text << "mean resilience " << figure(mean_resilience()).substr(2) << " over " << conditions.size() - 1
+         << " faults (NDS under the fault over clean NDS)\n";
+  }
+  text << trust_table(*this, static_cast<int>(width));
+  text << "\nThe clean condition: " << eval::to_text(first);
+  return text.str();
+}
+
+std::string FaultReport::to_csv() const {
+  std::ostringstream text;
+  text << "condition,mean_ap,nd_score";
+  for (const char* name : kErrorColumns) {
+    text << "," << name;
+  }
+  text << ",resilience";
+  for (const eval::ClassMetrics& entry : clean().classes) {
+    text << ",ap_" << eval::name_of(entry.label);
+  }
+  text << "\n";
+  const auto number = [](double value) { return std::isnan(value) ? std::string() : config::write_number(value); };
+  for (const ConditionReport& condition : conditions) {
+    const eval::DetectionMetrics& metrics = condition.metrics.evaluation.metrics;
+    text << condition.name << "," << number(metrics.mean_ap) << "," << number(metrics.nd_score);
+    for (const double error : metrics.tp_errors) {
+      text << "," << number(error);
+    }
+    text << "," << number(resilience(condition));
+    for (const eval::ClassMetrics& entry : metrics.classes) {
+      text << "," << number(entry.mean_average_precision);
+    }
+    text << "\n";
+  }
+  return text.str();
+}
+
+std::string FaultReport::to_json() const {
+  std::string text = "{\n  \"clean\": " + indented(eval::to_json(conditions.front().metrics)) + ",\n  \"faults\": {";
+  for (std::size_t i = 1; i < conditions.size(); ++i) {
+    text +=
+        (i == 1 ? "\n  \"" : ",\n  \"") + conditions[i].name + "\": " + indented(eval::to_json(conditions[i].metrics));
+  }
+  text += "}";
+  if (conditions.size() > 1) {
+    text += ",\n  \"mean_resilience\": " + eval::json_number(mean_resilience());
+  }
+  return text + trust_json(*this) + "\n}\n";
+}
+
+}  // namespace camber::train

@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <stdexcept>
+
+#include <camber/config/options.h>
+#include <camber/runs/detector_evaluation.h>
+#include <camber/runs/detector_options.h>
+
+namespace camber::train {
+
+void DetectorTrainingOptions::validate() const {
+  detector.validate();
+  loop.validate();
+  const std::vector<data::Fault> conditions = parse_conditions(evaluation.faults);
+  if (detector.encoder.kind != detection::EncoderKind::kFeatures) {
+    return;
+  }
+  if (detector.encoder.features.empty()) {
+    throw std::invalid_argument(
+        "[train] detector.encoder.features must name the folder of the maps with encoder.kind = features, got nothing");
+  }
+  const auto varied = config::differences(data::AugmentationOptions::none(), data.augmentation);
+  if (!varied.empty()) {
+    throw std::invalid_argument("[train] data.augmentation." + varied[0].path + " must be " + varied[0].first +
+                                " with encoder.kind = features, whose maps cannot be varied, got " + varied[0].second);
+  }
+  if (data.faults.share > 0) {
+    std::vector<data::Fault> drawn;
+    for (const std::string& kind : data.faults.kinds) {
+      drawn.push_back(data::parse_fault(kind));
+    }
+    check_features_faults(drawn);
+  }
+  check_features_faults(conditions);
+}
+
+DetectorTrainingOptions DetectorTrainingOptions::from_any_folder() const {
+  DetectorTrainingOptions options = *this;
+  for (std::string* path : {&options.data.root, &options.detector.encoder.features}) {
+    if (!path->empty()) {
+      *path = std::filesystem::absolute(*path).lexically_normal().string();
+    }
+  }
+  return options;
+}
+
+data::LoaderOptions DetectorTrainingOptions::loader() const {
+  return {.frame = detector.frame_options(),
+          .faults = data.faults,
+          .augmentation = data.augmentation,
+          .batch_size = data.batch_size,
+          .batches_ahead = data.batches_ahead,
+          .cues = detector.encoder.kind != detection::EncoderKind::kFeatures};
+}
+
+TrainingLoopOptions DetectorTrainingOptions::loop_with_rules() const {
+  TrainingLoopOptions options = loop;
+  std::vector<GroupRule>& rules = options.groups.rules;
+  for (const detection::ParameterRule& own : detection::parameter_rules(detector)) {
+    const bool said =
+        std::any_of(rules.begin(), rules.end(), [&own](const GroupRule& rule) { return rule.pattern == own.pattern; });
+    if (!said) {
+      rules.push_back({.pattern = own.pattern, .lr_mult = own.learning_rate, .decay_mult = own.decay});
+    }
+  }
+  return options;
+}
+
+std::vector<data::Index> spread(const std::vector<data::Index>& samples, std::int64_t limit) {
+  const auto count = static_cast<std::int64_t>(samples.size());
+  if (limit <= 0 || limit >= count) {
+    return samples;
+  }
+  std::vector<data::Index> chosen;
+  for (std::int64_t i = 0; i < limit; ++i) {
+    chosen.push_back(samples[static_cast<std::size_t>(i * count / limit)]);
+  }
+  return chosen;
+}
+
+}  // namespace camber::train

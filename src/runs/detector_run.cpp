@@ -1,0 +1,227 @@
+#include <cmath>
+#include <stdexcept>
+
+#include <camber/config/options.h>
+#include <camber/detection/weights.h>
+#include <camber/runs/detector_run.h>
+#include <camber/storage/atomic_file.h>
+#include <camber/train/run_session.h>
+#include <camber/weights/load.h>
+#include <fmt/format.h>
+
+#include "runs/detector_health.h"
+
+namespace camber::train {
+namespace {
+
+constexpr const char* kConfigKey = "config";
+
+double mean_value(nn::BoundedScale scale) {
+  torch::NoGradGuard no_grad;
+  return scale->value().mean().item<double>();
+}
+
+// A run of the detector; execute() is its table of contents.
+class Run {
+ public:
+  explicit Run(const DetectorRunRequest& request)
+      : request_(request),
+        options_(request.options),
+        dataset_(options_.data.root, options_.data.version),
+        split_(data::find_split(dataset_, options_.data.train_split)),
+        validation_(validation_split()),
+        evaluation_(options_.evaluation.config.empty() ? eval::EvaluationConfig{}
+                                                       : eval::EvaluationConfig::read(options_.evaluation.config)),
+        detector_(first_detector()),
+        config_(config::to_toml(options_)),
+        loop_(*detector_, options_.loop_with_rules(),
+              {{kConfigKey, config_}, {detection::kOptionsKey, config::to_toml(options_.detector)}}),
+        session_(loop_, session_request()),
+        loader_(dataset_, spread(split_.samples, options_.data.limit), options_.loader(), options_.seed,
+                static_cast<int>(options_.data.threads), loop_.step() * options_.loop.accumulate) {}
+
+  DetectorRunResult execute();
+
+ private:
+  data::Split validation_split() const {
+    data::Split split = data::find_split(dataset_, options_.data.validation_split);
+    if (options_.evaluation.limit > 0) {
+      split.samples = spread(split.samples, options_.evaluation.limit);
+      split.official = false;
+    }
+    if (request_.evaluate) {
+      std::vector<Condition> conditions;
+      for (const data::Fault& fault : parse_conditions(options_.evaluation.faults)) {
+        conditions.push_back({fault});
+      }
+      check_conditions({.dataset = dataset_, .split = split}, conditions);
+    }
+    return split;
+  }
+  detection::Detector first_detector() const;
+  RunRequest session_request() const;
+  NamedLosses losses_of(std::int64_t batch);
+  void after_step(const StepReport& report);
+  double validate(std::int64_t step);
+  FaultReport evaluate(const std::vector<data::Fault>& faults);
+  FaultReport write_result();
+
+  const DetectorRunRequest& request_;
+  const DetectorTrainingOptions& options_;
+  data::Dataset dataset_;
+  data::Split split_, validation_;
+  eval::EvaluationConfig evaluation_;
+  detection::Detector detector_;
+  std::string config_;
+  TrainingLoop loop_;
+  RunSession session_;
+  data::Loader loader_;
+  std::optional<detection::DetectorOutput> watched_;  // of the step at hand, when it is sampled
+};
+
+detection::Detector Run::first_detector() const {
+  detection::Detector detector(options_.detector, options_.seed);
+  if (!request_.from.empty() && !request_.resume) {
+    const weights::StateFile file(request_.from);
+    std::optional<detection::Detector> written_for;
+    if (detection::holds_options(file)) {
+      written_for.emplace(detection::options_in(file, request_.from.string()));
+    }
+    const weights::LoadReport report = weights::load(file, *detector,
+                                                     {.exclude = request_.exclude,
+                                                      .settings = weights::Settings::kOfModel,
+                                                      .written_for = written_for ? written_for->get() : nullptr});
+    if (request_.say) {
+      request_.say("from " + request_.from.string() + ": " + report.text());
+    }
+  }
+  return detector;
+}
+
+RunRequest Run::session_request() const {
+  return {.out = request_.out,
+          .resume = request_.resume,
+          .config = config_,
+          .seed = options_.seed,
+          .data_fingerprint = [this] { return fingerprint_of_tables(dataset_.root() / dataset_.version()); },
+          .keep_start = !request_.from.empty(),  // resumed from any moment, a branch needs no --from
+          .health = options_.health,
+          .say = request_.say,
+          .stop_requested = request_.stop_requested};
+}
+
+DetectorRunResult Run::execute() {
+  DetectorRunResult result{.first_step = session_.first_step()};
+  TrainingHooks hooks;
+  hooks.after_step = [this](const StepReport& report) { after_step(report); };
+  hooks.evaluate = [this](std::int64_t step) { return validate(step); };
+  result.finished = session_.train([this](std::int64_t batch) { return losses_of(batch); }, hooks);
+  result.steps = loop_.step();
+  result.seconds = session_.seconds();
+  for (const NamedScale& entry : loop_.projector().scales()) {
+    result.scales.emplace_back(entry.name, mean_value(entry.scale));
+  }
+  if (result.finished) {
+    save_weights(session_.folder()->weights(), loop_.state(), loop_.info());
+    if (request_.evaluate) {
+      result.evaluation = write_result();
+    }
+  }
+  return result;
+}
+
+NamedLosses Run::losses_of(std::int64_t batch) {
+  const std::int64_t step = batch / options_.loop.accumulate;
+  const std::optional<data::Batch> frames = loader_.next();
+  if (!frames || frames->step != batch) {
+    throw std::logic_error(fmt::format("[train] the loader must give batch {}", batch));
+  }
+  const detection::DetectorBatch tensors = detection::collate(*frames, options_.detector);
+  const bool sampled = session_.sampled(step + 1);
+  const detection::DetectorOutput output =
+      detector_->forward(tensors, {.seed = options_.seed, .step = batch, .statistics = sampled});
+  watched_ = sampled ? std::optional(output) : std::nullopt;
+  return detector_->losses(output, tensors).terms;
+}
+
+void Run::after_step(const StepReport& report) {
+  const bool logged =
+      report.step % options_.log_every == 0 || report.step == 1 || report.skipped || report.step == options_.loop.steps;
+  health::Figures figures = logged ? session_.figures_of(report) : health::Figures{};
+  if (watched_ && !report.skipped) {  // of a step that broke the guard speaks
+    torch::NoGradGuard no_grad;
+    HealthAdapter adapter = session_.health(report.step);
+    add_output(adapter, *watched_, nn::learns_trust(options_.detector.router.mode));
+    session_.record(report.step, std::move(figures), &adapter.sample());
+  } else {
+    session_.record(report.step, std::move(figures));
+  }
+  if (request_.after_step) {
+    std::string note = fmt::format("loss {:.6g}", std::round(1000 * report.loss) / 1000);
+    for (const NamedScale& entry : loop_.projector().scales()) {
+      const std::string short_name = entry.name.substr(entry.name.rfind('.') + 1);
+      note += fmt::format(", {} {:.6g}", short_name, std::round(1000 * mean_value(entry.scale)) / 1000);
+    }
+    request_.after_step(report, session_.findings().empty() ? note : note + "; " + session_.findings().back());
+  }
+}
+
+double Run::validate(std::int64_t step) {
+  const FaultReport report = evaluate({});
+  session_.record(step,
+                  {{"validation/mean_ap", report.clean().mean_ap}, {"validation/nd_score", report.clean().nd_score}});
+  return report.clean().nd_score;
+}
+
+FaultReport Run::evaluate(const std::vector<data::Fault>& faults) {
+  const bool training = detector_->is_training();
+  FaultReport report = evaluate_detector(detector_,
+                                         {.dataset = dataset_,
+                                          .split = validation_,
+                                          .batch_size = options_.evaluation.batch_size,
+                                          .threads = static_cast<int>(options_.data.threads)},
+                                         faults, evaluation_);
+  detector_->train(training);
+  return report;
+}
+
+FaultReport Run::write_result() {
+  std::optional<ExponentialAverage::Applied> applied;
+  if (loop_.average() != nullptr) {
+    applied.emplace(*loop_.average());
+  }
+  FaultReport report = evaluate(parse_conditions(options_.evaluation.faults));
+  const RunFolder& folder = *session_.folder();
+  storage::write_file(folder.curves(), eval::details_to_json(report.conditions.front().metrics));
+  storage::write_file(folder.result(), report.to_json());  // last: from now on the run is finished
+  return report;
+}
+
+}  // namespace
+
+DetectorRunResult train_detector(const DetectorRunRequest& request) {
+  request.options.validate();
+  if (request.out.empty()) {
+    throw std::invalid_argument("[train] out must name the folder of the run, got nothing");
+  }
+  if (request.options.data.root.empty()) {
+    throw std::invalid_argument(
+        "[train] data.root must name a data set's folder, got nothing (camber simulate makes one)");
+  }
+  return Run(request).execute();
+}
+
+DetectorTrainingOptions options_of_run(const std::filesystem::path& folder) {
+  return config::load<DetectorTrainingOptions>({.file = RunFolder::open(folder).config().string()});
+}
+
+DetectorTrainingOptions options_of_checkpoint(const std::filesystem::path& file) {
+  const CheckpointInfo info = read_checkpoint_info(file);
+  const auto found = info.metadata.find(kConfigKey);
+  if (found == info.metadata.end()) {
+    return {};
+  }
+  return config::parse<DetectorTrainingOptions>(found->second, file.string());
+}
+
+}  // namespace camber::train

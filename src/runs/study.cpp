@@ -1,0 +1,333 @@
+#include <algorithm>
+#include <iomanip>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+
+#include <camber/config/options.h>
+#include <camber/eval/evaluation_config.h>
+#include <camber/ops/numerics.h>
+#include <camber/runs/detector_evaluation.h>
+#include <camber/runs/study.h>
+#include <camber/runs/study_published.h>
+#include <camber/simulation/simulate.h>
+#include <camber/storage/atomic_file.h>
+#include <camber/storage/file.h>
+#include <camber/storage/folder_lock.h>
+#include <camber/study/analysis.h>
+#include <camber/study/queue.h>
+#include <camber/train/run_folder.h>
+#include <camber/weights/state_file.h>
+#include <unistd.h>
+
+namespace camber::study {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string hours(double seconds) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(seconds < 3600 ? 2 : 1) << seconds / 3600 << " h";
+  return text.str();
+}
+
+class Study {
+ public:
+  explicit Study(const StudyRequest& request)
+      : request_(request), plan_(request.options.plan), folder_{request.out}, lock_(folder_.lock(), 10) {}
+
+  StudyResult carry_out();
+  StudyResult estimate_alone(double evaluated_share);
+
+ private:
+  void say(const std::string& line) const {
+    if (request_.say) request_.say(line);
+  }
+  void make_world() const;
+  void check_records() const;
+  void write_plan() const;
+  void tell_of_other_numerics() const;
+  std::int64_t numerics_of(const StudyRun& run) const;
+  bool is_done(const StudyRun& run) const;
+  bool has_world() const { return fs::exists(fs::path(plan_.world.root) / request_.options.training.data.version); }
+  double cost(const StudyRun& run) const { return costs_.training(request_.options, run) + costs_.evaluation(run); }
+  void measure();
+  void estimate();
+  void run_all(const std::vector<StudyRun>& runs);
+  void hear(const QueueTask& task, const std::string& line);
+  void ended(const QueueTask& task, const std::string& failure);
+  void show_progress() const;
+  bool gates_hold() const;
+
+  const StudyRequest& request_;
+  const StudyPlan& plan_;
+  const StudyFolder folder_;
+  const storage::FolderLock lock_;
+  StudyCosts costs_;
+  StudyResult result_;
+  double total_seconds_ = 0, done_seconds_ = 0;
+  std::map<std::string, double> running_;  // seconds of work that are done, by run
+};
+
+void Study::make_world() const {
+  if (has_world()) return;
+  const std::string& version = request_.options.training.data.version;
+  say("simulating " + std::to_string(plan_.world.scenes) + " scenes into " + plan_.world.root);
+  simulation::SimulationOptions options{.scenes = plan_.world.scenes, .version = version};
+  options.world.frames = plan_.world.frames;
+  simulation::simulate(options, plan_.world.seed, request_.simulation_threads, plan_.world.root);
+}
+
+// Records of another configuration would be mixed with new ones.
+void Study::check_records() const {
+  const std::string fingerprint =
+      train::fingerprint_of_tables(fs::path(plan_.world.root) / request_.options.training.data.version);
+  for (const RunRecord& record : read_run_records(folder_.records())) {
+    if (is_planned(plan_, record.arm) &&
+        record.config_hash != hash_of(request_.options, {record.arm, record.seed}, fingerprint))
+      throw std::invalid_argument("[study] " + folder_.path.string() +
+                                  " must hold runs of this configuration and data set, got " + record.key() +
+                                  " of another (take another --out, or remove its record)");
+  }
+}
+
+void Study::write_plan() const {
+  fs::create_directories(folder_.records());
+  storage::write_file(folder_.config(), config::to_toml(request_.options));
+  storage::write_file(folder_.plan(), config::to_toml(plan_));
+}
+
+// Once, before hours of work: the bits of such records cannot be had from this program.
+void Study::tell_of_other_numerics() const {
+  std::map<std::int64_t, std::vector<std::string>> others;
+  for (const RunRecord& record : read_run_records(folder_.records()))
+    if (record.numerics != ops::kNumerics) others[record.numerics].push_back(record.key());
+  for (const auto& [numerics, keys] : others)
+    say(weights::numerics_sentence(
+        keys[0] + (keys.size() > 1 ? " (and " + std::to_string(keys.size() - 1) + " more)" : ""), numerics));
+}
+
+std::int64_t Study::numerics_of(const StudyRun& run) const {
+  return parse_record(storage::read_file(folder_.record(run)), run.key()).numerics;
+}
+
+// What branched from a base that had to be made again with other numerics is no branch of the new one.
+bool Study::is_done(const StudyRun& run) const {
+  if (!fs::exists(folder_.record(run))) return false;
+  if (run.arm == kBase) return fs::exists(folder_.weights(run));
+  const StudyRun base{kBase, run.seed};
+  return !training_of(request_.options, run).branches || !fs::exists(folder_.record(base)) ||
+         numerics_of(run) >= numerics_of(base);
+}
+
+void Study::measure() {
+  if (!fs::exists(folder_.probe()) && read_run_records(folder_.records()).empty()) {
+    say("measuring a few steps");
+    const StudyRun probe{"probe", 0};
+    std::string problem;
+    run_queue(
+        {{.key = probe.key(),
+          .command = {own_program(), "study", "--out", folder_.path.string(), "--run", probe.key(), "--threads", "1"},
+          .log = folder_.log(probe.key())}},
+        1, {.ends = [&problem](const QueueTask&, const std::string& failure) { problem = failure; }});
+    if (!problem.empty()) throw std::runtime_error("[study] the probe failed: " + problem);
+  }
+  costs_ = known_costs(folder_);
+}
+
+void Study::estimate() {
+  double left = 0;
+  std::vector<StudyRun> runs = base_runs(plan_, request_.choice);
+  const std::vector<StudyRun> arms = arm_runs(plan_, request_.choice);
+  runs.insert(runs.end(), arms.begin(), arms.end());
+  for (const StudyRun& run : runs) {
+    total_seconds_ += cost(run);
+    (is_done(run) ? done_seconds_ : left) += cost(run);
+    result_.done_before += is_done(run) ? 1 : 0;
+  }
+  result_.runs = std::ssize(runs);
+  result_.estimated_hours = left / 3600 / static_cast<double>(plan_.processes);
+  std::ostringstream line;
+  line << runs.size() << " runs, " << result_.done_before << " of them done; about "
+       << hours(left / static_cast<double>(plan_.processes)) << " to go with " << plan_.processes << " at a time (by "
+       << costs_.source << ": " << std::fixed << std::setprecision(0) << 1e3 * costs_.base_step << " ms a step plain, "
+       << 1e3 * costs_.branch_step << " with the bias, " << costs_.base_evaluation << " and "
+       << costs_.branch_evaluation << " s an evaluation)";
+  say(line.str());
+}
+
+void Study::hear(const QueueTask& task, const std::string& line) {
+  const StudyRun run = StudyRun::parse(task.key);
+  std::istringstream words(line);
+  std::string phase;
+  double share = 0;
+  if (!(words >> phase >> share)) return;
+  const double training = costs_.training(request_.options, run);
+  running_[task.key] = phase == "trained" ? share * training : training + share * costs_.evaluation(run);
+  show_progress();
+}
+
+void Study::show_progress() const {
+  double running = 0;
+  for (const auto& [key, seconds] : running_) running += seconds;
+  if (request_.progress) request_.progress(done_seconds_ + running, total_seconds_);
+}
+
+void Study::ended(const QueueTask& task, const std::string& failure) {
+  const StudyRun run = StudyRun::parse(task.key);
+  running_.erase(task.key);
+  done_seconds_ += cost(run);
+  const double left = std::max(0.0, total_seconds_ - done_seconds_) / static_cast<double>(plan_.processes);
+  if (failure.empty()) {
+    fs::remove(folder_.failed(task.key));
+    const RunRecord record = parse_record(storage::read_file(folder_.record(run)), task.key);
+    std::ostringstream line;
+    line << task.key << ": clean mAP " << std::fixed << std::setprecision(3) << record.find("clean")->mean_ap
+         << ", outcome " << outcome_of(plan_, record).value_or(0) << "; about " << hours(left) << " left";
+    say(line.str());
+  } else {
+    fs::create_directories(folder_.failed(task.key).parent_path());
+    storage::write_file(folder_.failed(task.key), failure + "\n");
+    say(task.key + " failed: " + failure);
+  }
+  show_progress();
+}
+
+void Study::run_all(const std::vector<StudyRun>& runs) {
+  std::vector<QueueTask> tasks;
+  for (const StudyRun& run : runs) {
+    if (is_done(run)) {
+      if (run.arm != kBase) fs::remove_all(folder_.run(run));  // left by a kill just after its record
+      continue;
+    }
+    QueueTask task{
+        .key = run.key(),
+        .command = {own_program(), "study", "--out", folder_.path.string(), "--run", run.key(), "--threads", "1"},
+        .log = folder_.log(run.key())};
+    const StudyRun base{kBase, run.seed};
+    const bool branches = run.arm != kBase && training_of(request_.options, run).branches;
+    if (branches && !is_done(base)) {
+      ended(task, base.key() + ", which it needs, failed");
+      ++result_.failed;
+      continue;
+    }
+    tasks.push_back(std::move(task));
+  }
+  result_.failed +=
+      run_queue(tasks, plan_.processes,
+                {.says = [this](const QueueTask& task, const std::string& line) { hear(task, line); },
+                 .ends = [this](const QueueTask& task, const std::string& failure) { ended(task, failure); }});
+}
+
+bool Study::gates_hold() const {
+  const std::vector<Gate> gates = base_gates(plan_, read_run_records(folder_.records()));
+  for (const Gate& gate : gates) say(gate.text());
+  return std::all_of(gates.begin(), gates.end(), [](const Gate& gate) { return gate.state != GateState::kFails; });
+}
+
+StudyResult Study::carry_out() {
+  make_world();
+  if (!request_.start.empty()) take_over({request_.start}, plan_, folder_);
+  check_records();
+  tell_of_other_numerics();
+  write_plan();
+  measure();
+  estimate();
+  run_all(base_runs(plan_, request_.choice));
+  if (!gates_hold() && plan_.gates.stop) {
+    result_.stopped_at_gates = true;
+    return result_;
+  }
+  run_all(arm_runs(plan_, request_.choice));
+  return result_;
+}
+
+// In a folder that is removed afterwards. What is known of the study's costs was copied there; otherwise a few steps
+// are measured, where there is no world yet in a small one, whose evaluations see `evaluated_share` of the frames.
+StudyResult Study::estimate_alone(double evaluated_share) {
+  const bool real = has_world();
+  make_world();
+  if (!request_.start.empty()) take_over({request_.start}, plan_, folder_);
+  if (real) check_records();
+  write_plan();
+  measure();
+  if (costs_.probed) {
+    costs_.base_evaluation /= evaluated_share;
+    costs_.branch_evaluation /= evaluated_share;
+  }
+  estimate();
+  return result_;
+}
+
+// A folder of its own that is gone with the object.
+class ScratchStudy {
+ public:
+  ScratchStudy() : path_(fs::temp_directory_path() / ("camber_estimate_" + std::to_string(getpid()))) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  ~ScratchStudy() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchStudy(const ScratchStudy&) = delete;
+  ScratchStudy& operator=(const ScratchStudy&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// Records, costs and the bases' weights: what is_done and known_costs look at.
+void copy_known(const StudyFolder& from, const StudyFolder& to) {
+  fs::create_directories(to.records());
+  if (fs::exists(from.records())) fs::copy(from.records(), to.records(), fs::copy_options::recursive);
+  if (fs::exists(from.probe())) fs::copy_file(from.probe(), to.probe());
+  for (const RunRecord& record : read_run_records(from.records())) {
+    const StudyRun run{record.arm, record.seed};
+    if (!fs::exists(from.weights(run))) continue;
+    fs::create_directories(to.run(run));
+    fs::copy_file(from.weights(run), to.weights(run));
+  }
+}
+
+StudyResult estimate_study(const StudyRequest& request) {
+  constexpr std::int64_t kFewScenes = 8;
+  const ScratchStudy scratch;
+  StudyRequest trial = request;
+  trial.out = scratch.path() / "study";
+  copy_known({request.out}, {trial.out});
+  StudyWorld& world = trial.options.plan.world;
+  double share = 1;
+  if (!fs::exists(fs::path(world.root) / request.options.training.data.version)) {
+    const auto frames_of = [&](std::int64_t scenes) {
+      for (const auto& split : simulation::SimulationOptions{.scenes = scenes}.splits())
+        if (split.name == request.options.plan.split) return split.scenes * world.frames;
+      return std::int64_t{0};
+    };
+    const std::int64_t few = std::min(world.scenes, kFewScenes), wanted = request.options.plan.frames;
+    const auto judged = [wanted](std::int64_t there) { return wanted == 0 ? there : std::min(wanted, there); };
+    const std::int64_t all = judged(frames_of(world.scenes));
+    if (all > 0) share = static_cast<double>(judged(frames_of(few))) / static_cast<double>(all);
+    world.root = (scratch.path() / "world").string();
+    world.scenes = few;
+  }
+  return Study(trial).estimate_alone(share);
+}
+
+}  // namespace
+
+StudyResult carry_out(const StudyRequest& request) {
+  request.options.validate();
+  if (request.options.plan.arms.empty())
+    throw std::invalid_argument("[study] arms must not be empty: give a configuration with --config");
+  const std::vector<std::string>& conditions = request.options.plan.conditions;  // clean, then faults
+  train::parse_conditions({conditions.begin() + 1, conditions.end()});
+  for (const StudyArm& arm : request.options.plan.arms)
+    training_of(request.options, {arm.name, 0});  // refuses scales out of reach
+  const fs::path& judged_by = request.options.training.evaluation.config;
+  if (!judged_by.empty()) eval::EvaluationConfig::read(judged_by);  // before a world is made, not after its first model
+  return request.estimate_only ? estimate_study(request) : Study(request).carry_out();
+}
+
+}  // namespace camber::study

@@ -1,0 +1,46 @@
+#include "camber/runs/study_published.h"
+
+#include <stdexcept>
+
+#include "camber/storage/atomic_file.h"
+#include "camber/storage/file.h"
+#include "camber/study/record.h"
+
+namespace camber::study {
+namespace {
+
+namespace fs = std::filesystem;
+
+void copy_whole(const fs::path& from, const fs::path& to) {
+  fs::create_directories(to.parent_path());
+  storage::write_file(to, storage::read_file(from));
+}
+
+}  // namespace
+
+void publish(const StudyFolder& from, const PublishedStudy& to) {
+  if (!fs::exists(from.plan()))
+    throw std::invalid_argument("[study] --out must hold a study that was begun, got " + from.path.string() +
+                                " without records");
+  copy_whole(from.plan(), to.records() / from.plan().filename());
+  for (const RunRecord& record : read_run_records(from.records())) {
+    const StudyRun run{record.arm, record.seed};
+    copy_whole(from.record(run), to.records() / from.record(run).filename());
+    if (run.arm == kBase && fs::exists(from.weights(run))) copy_whole(from.weights(run), to.base(run.seed));
+  }
+}
+
+void take_over(const PublishedStudy& from, const StudyPlan& plan, const StudyFolder& to) {
+  const std::vector<RunRecord> records = read_run_records(from.records());
+  if (records.empty())
+    throw std::invalid_argument("[study] --start must hold a published study with records/, got " + from.path.string());
+  for (const RunRecord& record : records) {
+    const StudyRun run{record.arm, record.seed};
+    if (!is_planned(plan, run.arm)) continue;
+    if (!fs::exists(to.record(run))) copy_whole(from.records() / to.record(run).filename(), to.record(run));
+    if (run.arm == kBase && !fs::exists(to.weights(run)) && fs::exists(from.base(run.seed)))
+      copy_whole(from.base(run.seed), to.weights(run));
+  }
+}
+
+}  // namespace camber::study

@@ -1,0 +1,114 @@
+// What the monitor is told of the bias: every layer's windows with their profile, every layer's segments, as added.
+#include "runs/detector_health.h"
+
+#include <map>
+
+#include <camber/health/monitor.h>
+#include <gtest/gtest.h>
+
+#include "detection/detector_parts.h"
+#include "detection/example_batch.h"
+
+namespace camber::train {
+namespace {
+
+using detection::Detector;
+using detection::DetectorBatch;
+using detection::DetectorOptions;
+using Figures = std::map<std::string, double>;
+
+// Scales that differ from layer to layer, and trust that differs from query to query.
+Detector leaning_detector(DetectorOptions options) {
+  options.router.mode = nn::RouterMode::kLearned;
+  options.bias.form = nn::WindowForm::kGaussian;
+  options.bias.sharing = nn::ScaleSharing::kPerLayer;
+  Detector detector(options, 1);
+  detector->eval();
+  const torch::NoGradGuard no_grad;
+  torch::manual_seed(4);
+  for (auto& parameter : detector->named_parameters()) {
+    if (parameter.key().find("router.") != std::string::npos) {
+      parameter.value().add_(0.3 * torch::randn_like(parameter.value()));
+    } else if (parameter.key().find("scale.raw") != std::string::npos) {
+      parameter.value().copy_(1 + torch::arange(parameter.value().numel()));
+    }
+  }
+  return detector;
+}
+
+Figures figures_of(const detection::DetectorOutput& output) {
+  HealthAdapter adapter(1);
+  add_output(adapter, output, true);
+  Figures figures;
+  for (const health::Figure& figure : health::health_figures(adapter.sample())) {
+    figures[figure.name] = figure.value;
+  }
+  return figures;
+}
+
+void expect_values(const Figures& figures, const std::string& name, const torch::Tensor& values) {
+  ASSERT_GT(values.numel(), 0) << name;
+  ASSERT_TRUE(figures.contains("lean/" + name + "/mean")) << name;
+  const auto all = values.to(torch::kDouble).flatten();
+  EXPECT_NEAR(figures.at("lean/" + name + "/mean"), all.abs().mean().item<double>(), 1e-5) << name;
+  EXPECT_NEAR(figures.at("lean/" + name + "/p95"), all.abs().quantile(0.95).item<double>(), 1e-5) << name;
+  EXPECT_NEAR(figures.at("bias/" + name + "/min"), all.min().item<double>(), 1e-5) << name;
+  EXPECT_NEAR(figures.at("bias/" + name + "/max"), all.max().item<double>(), 1e-5) << name;
+}
+
+TEST(DetectorHealth, WatchesTheBiasThatEveryLayerAdded) {
+  DetectorOptions options = detection::examples::tiny_options();
+  options.bias.segments = true;
+  options.bias.num_layers = options.head.decoder.num_layers;
+  Detector detector = leaning_detector(options);
+  DetectorBatch batch = detection::examples::example_batch(options, 2, 3);
+  batch.available[1][2] = false;  // what is added to keys that nobody sees is added to nothing
+  const torch::NoGradGuard no_grad;
+  const auto output = detector->forward(batch, {.statistics = true});
+  const Figures figures = figures_of(output);
+
+  auto bias = detector->parts().head->attention_bias;
+  const auto windows = bias->windows(nn::place_queries(output.references, batch.scene, batch.available), batch.scene);
+  const auto in_grid = windows.index.map_index == 0;
+  std::vector<torch::Tensor> lidar, cameras, lidar_segment, camera_segments;
+  for (std::int64_t layer = 0; layer < options.head.decoder.num_layers; ++layer) {
+    const auto added = bias->forward(output.trust, windows, batch.scene, layer);
+    lidar.push_back(added.windows->value.select(0, 0).masked_select(in_grid));
+    cameras.push_back(added.windows->value.select(0, 0).masked_select(~in_grid));
+    const auto& value = *added.segments->value;  // [B, 1, Q, 4]
+    lidar_segment.push_back(value.select(3, 0).flatten());
+    camera_segments.push_back(
+        torch::cat({value[0].slice(2, 1).flatten(), value[1].select(2, 1).flatten(), value[1].select(2, 3).flatten()}));
+    const std::string name = "layer" + std::to_string(layer) + "/";
+    expect_values(figures, name + "lidar", lidar.back());
+    expect_values(figures, name + "camera", cameras.back());
+    expect_values(figures, name + "segments/lidar", lidar_segment.back());
+    expect_values(figures, name + "segments/camera", camera_segments.back());
+  }
+  expect_values(figures, "lidar", torch::cat(lidar));
+  expect_values(figures, "camera", torch::cat(cameras));
+  expect_values(figures, "segments/lidar", torch::cat(lidar_segment));
+  expect_values(figures, "segments/camera", torch::cat(camera_segments));
+  EXPECT_GT(figures.at("lean/layer1/lidar/mean"), 1.5 * figures.at("lean/layer0/lidar/mean"));
+  EXPECT_TRUE(figures.contains("trust/camera/mean"));
+}
+
+TEST(DetectorHealth, SaysNothingOfABiasThatIsNotThere) {
+  DetectorOptions options = detection::examples::tiny_options();
+  options.bias.segments = true;
+  options.bias.windows = false;
+  options.bias.num_layers = options.head.decoder.num_layers;
+  const DetectorBatch batch = detection::examples::example_batch(options, 1, 2);
+  const torch::NoGradGuard no_grad;
+  const Figures only_segments = figures_of(leaning_detector(options)->forward(batch, {.statistics = true}));
+  EXPECT_FALSE(only_segments.contains("lean/lidar/mean"));
+  EXPECT_TRUE(only_segments.contains("lean/segments/lidar/mean"));
+  Detector plain(detection::examples::tiny_options(), 1);
+  plain->eval();
+  const auto output = plain->forward(batch, {.statistics = true});
+  EXPECT_TRUE(output.added_bias.empty());
+  for (const auto& [name, value] : figures_of(output)) EXPECT_TRUE(name.starts_with("attention/")) << name;
+}
+
+}  // namespace
+}  // namespace camber::train
