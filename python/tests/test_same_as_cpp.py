@@ -7,11 +7,11 @@ import json
 import os
 import struct
 import subprocess
-import tomllib
 import warnings
 from pathlib import Path
 
 import pytest
+import tomllib
 import torch
 
 import camber
@@ -93,7 +93,9 @@ def same(actual, expected, name, dtype):
 
 
 def same_state(module, tensors, prefix, dtype):
-    expected = {name[len(prefix) + 7 :]: value for name, value in tensors.items() if name.startswith(prefix + "/state/")}
+    expected = {
+        name[len(prefix) + 7 :]: value for name, value in tensors.items() if name.startswith(prefix + "/state/")
+    }
     state = module.state_dict()
     assert sorted(state) == sorted(expected), prefix
     for name, value in state.items():

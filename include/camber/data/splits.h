@@ -34,8 +34,8 @@ Split find_split(const Dataset& dataset, const std::string& name);
 Split read_scenes(const Dataset& dataset, const std::filesystem::path& file);
 /// All samples of a split's scenes, also of a split whose samples were cut down.
 std::vector<Index> samples_of_scenes(const Dataset& dataset, const Split& split);
-/// Where the faults of an evaluation take frames of other scenes from: the split's samples. Where those are of one scene
-/// there is no other, and all samples of the split's scenes are taken.
+/// Where the faults of an evaluation take frames of other scenes from: the split's samples. Where those are of one
+/// scene there is no other, and all samples of the split's scenes are taken.
 std::vector<Index> fault_pool(const Dataset& dataset, const Split& split);
 /// Every scene of the data set.
 Split whole_data_set(const Dataset& dataset);
