@@ -74,6 +74,7 @@ double FaultReport::mean_resilience() const {
 
 std::vector<data::Fault> parse_conditions(const std::vector<std::string>& names) {
   std::vector<data::Fault> faults;
+  faults.reserve(names.size());
   for (const std::string& name : names) faults.push_back(data::parse_fault(name));
   check_different(faults);
   return faults;

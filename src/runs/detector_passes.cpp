@@ -37,6 +37,7 @@ class Passes {
 
   void run() {
     std::vector<Condition> all;
+    all.reserve(conditions_.size());
     for (const Frames& frames : conditions_) {
       if (!has_own_encoders()) check_features_faults(frames.condition);
       all.push_back(frames.condition);
