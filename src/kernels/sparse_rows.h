@@ -91,21 +91,35 @@ inline __attribute__((noinline)) void weighted_sum(const float* weights, const f
   store_first(to + column, mul(sum, broadcast(scale)), left);
 }
 
-// The weighted sum of scratch.rows, without those of weight 0 where one of them is not finite: 0 * NaN is NaN. The
-// lists in the scratch are used up.
-inline void sum_of_rows(const SparseScratch& s, float* weights, std::int64_t count, std::int64_t width, float scale,
-                        float* to) {
-  weighted_sum(weights, s.rows, count, width, scale, to);
-  float sum = 0;
-  for (std::int64_t d = 0; d < width; ++d) sum += 0 * to[d];
-  if (sum == 0) return;
+// Adds a row times 0: 0 while all that was added is finite.
+inline Vec add_zero_times(Vec products, const float* row, std::int64_t width) {
+  std::int64_t d = 0;
+  for (; d + kLanes <= width; d += kLanes) products = fma(load(row + d), zero(), products);
+  if (d < width) products = fma(load_first(row + d, static_cast<int>(width - d)), zero(), products);
+  return products;
+}
+inline bool all_finite(Vec products) {
+  return count_equal(products, 0.0f) == kLanes;
+}
+
+// The same without the rows of weight 0, one of which is not finite: 0 * NaN is NaN. The lists are used up. Not
+// inlined: it hardly ever runs.
+__attribute__((noinline, cold)) void sum_of_weighted(const float** rows, float* weights, std::int64_t count,
+                                                     std::int64_t width, float scale, float* to) {
   std::int64_t kept = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     if (weights[i] == 0) continue;
     weights[kept] = weights[i];
-    s.rows[kept++] = s.rows[i];
+    rows[kept++] = rows[i];
   }
-  weighted_sum(weights, s.rows, kept, width, scale, to);
+  weighted_sum(weights, rows, kept, width, scale, to);
+}
+
+// The weighted sum of scratch.rows, in which a row of weight 0 counts for nothing whatever it holds.
+inline void sum_of_rows(const SparseScratch& s, float* weights, std::int64_t count, std::int64_t width, float scale,
+                        float* to) {
+  weighted_sum(weights, s.rows, count, width, scale, to);
+  if (!all_finite(add_zero_times(zero(), to, width))) sum_of_weighted(s.rows, weights, count, width, scale, to);
 }
 
 // One row of a task.
@@ -270,18 +284,30 @@ inline void sparse_backward_keys(const SparseJob& job, std::int64_t batch, std::
       s.rows[i] = base + job.by_key_query[first + i] * rows.strides.row;
     }
   };
-  for (std::int64_t key = part * kSparseKeys; key < end; ++key) {
-    const std::int64_t first = job.by_key_offsets[batch * p.keys + key];
-    const std::int64_t count = job.by_key_offsets[batch * p.keys + key + 1] - first;
-    if (job.wanted.k.data != nullptr) {
-      gather(first, count, job.slopes, p.q);
-      sum_of_rows(s, s.scores, count, p.key_width, p.softmax_scale, sparse_row(job.wanted.k, batch, head, key));
+  // Whether all is finite is asked once for all keys; where not, rows of weight 0 are left out of every sum.
+  const auto sum_over_queries = [&](const GradientRows& to, const float* of_entry, const ConstRows& rows,
+                                    std::int64_t width, float scale) {
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      const bool weighted_alone = attempt > 0;
+      Vec products = zero();
+      for (std::int64_t key = part * kSparseKeys; key < end; ++key) {
+        const std::int64_t first = job.by_key_offsets[batch * p.keys + key];
+        const std::int64_t count = job.by_key_offsets[batch * p.keys + key + 1] - first;
+        float* out = sparse_row(to, batch, head, key);
+        gather(first, count, of_entry, rows);
+        if (weighted_alone) {
+          sum_of_weighted(s.rows, s.scores, count, width, scale, out);
+          continue;
+        }
+        weighted_sum(s.scores, s.rows, count, width, scale, out);
+        products = add_zero_times(products, out, width);
+      }
+      if (all_finite(products)) return;
     }
-    if (job.wanted.v.data != nullptr) {
-      gather(first, count, job.weights, job.input.grad_output);
-      sum_of_rows(s, s.scores, count, p.value_width, 1.0f, sparse_row(job.wanted.v, batch, head, key));
-    }
-  }
+  };
+  if (job.wanted.k.data != nullptr) sum_over_queries(job.wanted.k, job.slopes, p.q, p.key_width, p.softmax_scale);
+  if (job.wanted.v.data != nullptr)
+    sum_over_queries(job.wanted.v, job.weights, job.input.grad_output, p.value_width, 1.0f);
 }
 
 }  // namespace
