@@ -104,6 +104,15 @@ def say_own_arithmetic(program, folder):
     )
 
 
+def beside(ours, theirs):
+    """Seconds, processor seconds and memory of both, as the record keeps them."""
+    return {
+        f"{name}_{what}": value
+        for name, run in (("camber", ours), ("devkit", theirs))
+        for what, value in (("seconds", run.seconds), ("cpu", run.cpu), ("megabytes", run.megabytes))
+    }
+
+
 def compare_metrics(program, folder, repeats):
     subprocess.run([sys.executable, HERE / "generate.py", "validation", folder], check=True)
     ours = best_of(repeats, metrics_command(program, folder), folder / "ours.json")
@@ -123,12 +132,7 @@ def compare_metrics(program, folder, repeats):
     with tempfile.TemporaryDirectory() as fewer:
         say_own_arithmetic(program, Path(fewer))
     return {
-        "camber_seconds": ours.seconds,
-        "camber_cpu": ours.cpu,
-        "camber_megabytes": ours.megabytes,
-        "devkit_seconds": theirs.seconds,
-        "devkit_cpu": theirs.cpu,
-        "devkit_megabytes": theirs.megabytes,
+        **beside(ours, theirs),
         "speedup": ratio,
         "good": ratio >= 50 and ours.megabytes < 2000 and same,
     }
@@ -169,12 +173,7 @@ def compare_tables(program, folder, repeats):
         )
     )
     return {
-        "camber_seconds": ours.seconds,
-        "camber_cpu": ours.cpu,
-        "camber_megabytes": ours.megabytes,
-        "devkit_seconds": theirs.seconds,
-        "devkit_cpu": theirs.cpu,
-        "devkit_megabytes": theirs.megabytes,
+        **beside(ours, theirs),
         "good": ours.seconds <= 20 and ours.megabytes <= 3000,
     }
 
