@@ -3,12 +3,12 @@
 //   build/bench/biased_attention_bench --benchmark_filter=auto/several_tiles
 //
 // Before anything is timed, every case is compared with the float64 reference.
-#include <cstdio>
 
 #include <benchmark/benchmark.h>
 
 #include <torch/csrc/autograd/autograd.h>
 
+#include "run_benchmarks.h"
 #include "support/attention_cases.h"
 #include "support/comparison.h"
 
@@ -53,25 +53,21 @@ bool agrees(const AttentionCase& c, Implementation implementation) {
   const auto expected = attend(exact, Implementation::kReference).output;
   const auto got = attend(exact.to(at::kFloat), implementation).output.to(at::kDouble);
   const double bound = 2e-6 + 4 * 0x1p-24 * camber::proof::largest_score(exact);
-  const auto verdict = camber::proof::close(got, expected, bound);
-  if (!verdict) std::fprintf(stderr, "%s: %s\n", c.name.c_str(), verdict.message());
-  return static_cast<bool>(verdict);
+  return camber::bench::held(c.name.c_str(), camber::proof::close(got, expected, bound));
 }
 
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  benchmark::Initialize(&argument_count, arguments);
-  if (benchmark::ReportUnrecognizedArguments(argument_count, arguments)) return 2;
-  for (const AttentionCase& c : camber::proof::attention_cases()) {
-    for (const auto implementation : {Implementation::kAuto, Implementation::kStreamed, Implementation::kReference}) {
-      if (!agrees(c, implementation)) return 1;
-      const std::string name = std::string("biased_attention/") + name_of(implementation) + "/" + c.name;
-      benchmark::RegisterBenchmark((name + "/forward").c_str(), forward, c, implementation);
-      benchmark::RegisterBenchmark((name + "/forward+backward").c_str(), both, c, implementation);
+  return camber::bench::run_benchmarks(argument_count, arguments, [] {
+    for (const AttentionCase& c : camber::proof::attention_cases()) {
+      for (const auto implementation : {Implementation::kAuto, Implementation::kStreamed, Implementation::kReference}) {
+        if (!agrees(c, implementation)) return false;
+        const std::string name = std::string("biased_attention/") + name_of(implementation) + "/" + c.name;
+        benchmark::RegisterBenchmark((name + "/forward").c_str(), forward, c, implementation);
+        benchmark::RegisterBenchmark((name + "/forward+backward").c_str(), both, c, implementation);
+      }
     }
-  }
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+    return true;
+  });
 }

@@ -5,7 +5,6 @@
 //
 // Before anything is timed, both are compared with the double reference.
 #include <cmath>
-#include <cstdio>
 
 #include <benchmark/benchmark.h>
 
@@ -13,6 +12,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "camber/ops/sparse_attention.h"
+#include "run_benchmarks.h"
 #include "support/comparison.h"
 
 namespace {
@@ -70,23 +70,20 @@ void both(benchmark::State& state, Attend attend) {
 
 bool agrees(const char* name, Attend attend) {
   const at::NoGradGuard no_gradient;
-  const auto verdict = camber::proof::close(attend(Lists(25, at::kFloat)), kernels(Lists(25, at::kDouble)), 4e-6);
-  if (!verdict) std::fprintf(stderr, "%s: %s\n", name, verdict.message());
-  return static_cast<bool>(verdict);
+  return camber::bench::held(
+      name, camber::proof::close(attend(Lists(25, at::kFloat)), kernels(Lists(25, at::kDouble)), 4e-6));
 }
 
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  benchmark::Initialize(&argument_count, arguments);
-  if (benchmark::ReportUnrecognizedArguments(argument_count, arguments)) return 2;
-  for (const auto& [name, attend] : {std::pair{"kernels", &kernels}, std::pair{"gathered", &gathered}}) {
-    if (!agrees(name, attend)) return 1;
-    const std::string prefix = std::string("sparse_attention/") + name;
-    benchmark::RegisterBenchmark((prefix + "/forward").c_str(), forward, attend)->Arg(25)->Arg(225);
-    benchmark::RegisterBenchmark((prefix + "/forward+backward").c_str(), both, attend)->Arg(25)->Arg(225);
-  }
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return camber::bench::run_benchmarks(argument_count, arguments, [] {
+    for (const auto& [name, attend] : {std::pair{"kernels", &kernels}, std::pair{"gathered", &gathered}}) {
+      if (!agrees(name, attend)) return false;
+      const std::string prefix = std::string("sparse_attention/") + name;
+      benchmark::RegisterBenchmark((prefix + "/forward").c_str(), forward, attend)->Arg(25)->Arg(225);
+      benchmark::RegisterBenchmark((prefix + "/forward+backward").c_str(), both, attend)->Arg(25)->Arg(225);
+    }
+    return true;
+  });
 }

@@ -4,7 +4,6 @@
 //   build/bench/windows_bench
 //
 // Before anything is timed, both are compared with the double reference.
-#include <cstdio>
 
 #include <benchmark/benchmark.h>
 
@@ -12,6 +11,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "camber/ops/windows.h"
+#include "run_benchmarks.h"
 #include "support/comparison.h"
 
 namespace {
@@ -62,23 +62,20 @@ void both(benchmark::State& state, Values values) {
 }
 
 bool agrees(const char* name, Values values) {
-  const auto verdict = camber::proof::close(values(Problem(at::kFloat)), kernels(Problem(at::kDouble)), 2e-7);
-  if (!verdict) std::fprintf(stderr, "%s: %s\n", name, verdict.message());
-  return static_cast<bool>(verdict);
+  return camber::bench::held(name,
+                             camber::proof::close(values(Problem(at::kFloat)), kernels(Problem(at::kDouble)), 2e-7));
 }
 
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  benchmark::Initialize(&argument_count, arguments);
-  if (benchmark::ReportUnrecognizedArguments(argument_count, arguments)) return 2;
-  for (const auto& [name, values] : {std::pair{"kernels", &kernels}, std::pair{"index_select", &index_select}}) {
-    if (!agrees(name, values)) return 1;
-    const std::string prefix = std::string("window_values/") + name;
-    benchmark::RegisterBenchmark((prefix + "/forward").c_str(), forward, values);
-    benchmark::RegisterBenchmark((prefix + "/forward+backward").c_str(), both, values);
-  }
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return camber::bench::run_benchmarks(argument_count, arguments, [] {
+    for (const auto& [name, values] : {std::pair{"kernels", &kernels}, std::pair{"index_select", &index_select}}) {
+      if (!agrees(name, values)) return false;
+      const std::string prefix = std::string("window_values/") + name;
+      benchmark::RegisterBenchmark((prefix + "/forward").c_str(), forward, values);
+      benchmark::RegisterBenchmark((prefix + "/forward+backward").c_str(), both, values);
+    }
+    return true;
+  });
 }

@@ -84,18 +84,18 @@ inline bool finite_values(const ForwardTask<Numbers>& task, int count) {
 }
 
 // Packs zeros for the values that are not finite, so that a key without weight does not leak its own (0 * NaN is NaN);
-// add_odd_values adds them where they have a weight.
+// add_non_finite_values adds them where they have a weight.
 template <class T, class Numbers>
-inline void set_odd_values_aside(ForwardTask<Numbers>& task, const KeyBlock& block, const void** values) {
+inline void set_aside_non_finite_values(ForwardTask<Numbers>& task, const KeyBlock& block, const void** values) {
   ForwardScratch<Numbers>& s = task.scratch;
   const int width = static_cast<int>(task.problem.value_width);
-  find_rows<T>(task, block, s.odd_rows, values);  // packing may have moved the rows
+  find_rows<T>(task, block, s.non_finite_rows, values);  // packing may have moved the rows
   for (int i = 0; i < block.length; ++i) {
     float sum = 0;
     for (int d = 0; d < width; ++d) sum += 0 * to_float(static_cast<const T*>(values[i])[d]);
     if (sum == 0) continue;
-    s.odd_positions[task.odd_count] = i;
-    s.odd_rows[task.odd_count++] = values[i];
+    s.non_finite_positions[task.non_finite_count] = i;
+    s.non_finite_rows[task.non_finite_count++] = values[i];
     values[i] = s.zeros;
   }
   Numbers::template pack_values<T>(values, block.length, width, s.staged, s.values);
@@ -103,13 +103,13 @@ inline void set_odd_values_aside(ForwardTask<Numbers>& task, const KeyBlock& blo
 
 // Adds weight * value of the values set aside, for the rows of a tile that give them a weight.
 template <class T, class Numbers, int M>
-inline void add_odd_values(ForwardTask<Numbers>& task, int row) {
+inline void add_non_finite_values(ForwardTask<Numbers>& task, int row) {
   ForwardScratch<Numbers>& s = task.scratch;
   const float* weights = task.problem.dropout.probability > 0 ? s.dropped : s.strip;
   for (int i = 0; i < M; ++i)
-    for (int k = 0; k < task.odd_count; ++k) {
-      const float weight = weights[i * kForwardKeys + s.odd_positions[k]];
-      const auto* value = static_cast<const T*>(s.odd_rows[k]);
+    for (int k = 0; k < task.non_finite_count; ++k) {
+      const float weight = weights[i * kForwardKeys + s.non_finite_positions[k]];
+      const auto* value = static_cast<const T*>(s.non_finite_rows[k]);
       float* to = s.outputs + (row + i) * task.value_stride;
       for (std::int64_t d = 0; d < task.problem.value_width && weight != 0; ++d) to[d] += weight * to_float(value[d]);
     }
@@ -123,8 +123,8 @@ inline void pack_block(ForwardTask<Numbers>& task, const KeyBlock& block, const 
             value_width = static_cast<int>(task.problem.value_width);
   Numbers::template pack_keys<T>(keys, block.length, key_width, s.staged, s.keys);
   Numbers::template pack_values<T>(values, block.length, value_width, s.staged, s.values);
-  task.odd_count = 0;
-  if (!finite_values(task, block.length)) set_odd_values_aside<T>(task, block, values);
+  task.non_finite_count = 0;
+  if (!finite_values(task, block.length)) set_aside_non_finite_values<T>(task, block, values);
   Vec largest = zero();
   const auto* panel = s.keys;
   for (int first = 0; first < block.length; first += kPanel, panel += task.words * kPanel)
@@ -204,7 +204,7 @@ inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int 
     const int steps = (block.length + Numbers::kPerWord - 1) / Numbers::kPerWord;
     add_product<Numbers, kForwardKeys / Numbers::kPerWord, 1, M>(
         weights, s.values, steps, s.outputs + row * task.value_stride, task.value_stride);
-    if (task.odd_count > 0) add_odd_values<T, Numbers, M>(task, row);
+    if (task.non_finite_count > 0) add_non_finite_values<T, Numbers, M>(task, row);
   }
   if constexpr (kStatistics) {
     take_windows(task, bias.windows);
@@ -309,7 +309,7 @@ inline void forward_task_of(const ForwardJob& job, std::int64_t index, std::byte
                             .value_stride = round_up(static_cast<int>(p.value_width), kLanes),
                             .tile_scale = p.softmax_scale * kLog2E,
                             .key_norm = 0,
-                            .odd_count = 0,
+                            .non_finite_count = 0,
                             .masks = masks_of(p, batch, head),
                             .window_value = p.windows.row_offsets == nullptr ? nullptr : window_values(p.windows, head),
                             .without_bias = false,

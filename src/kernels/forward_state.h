@@ -22,10 +22,10 @@ struct ForwardScratch {
   Word* values;           // row panels
   const void** key_rows;  // [2][kForwardKeys]: rows of this block and of the next one
   const void** value_rows;
-  float* staged;          // [kForwardKeys][widest]: rows converted to float
-  int* odd_positions;     // [kForwardKeys]: positions whose values are not finite; they are packed as zeros
-  const void** odd_rows;  // [kForwardKeys]: these values
-  float* zeros;           // [kLargestWidth]
+  float* staged;                 // [kForwardKeys][widest]: rows converted to float
+  int* non_finite_positions;     // [kForwardKeys]: positions whose values are not finite; they are packed as zeros
+  const void** non_finite_rows;  // [kForwardKeys]: these values
+  float* zeros;                  // [kLargestWidth]
   // The current tile:
   float* strip;          // [kTileRows][kForwardKeys], scores, then weights
   float* dropped;        // the same after dropout
@@ -75,8 +75,8 @@ inline ForwardScratch<Numbers> lay_out(Arena& arena, const ForwardJob& job) {
   s.key_rows = arena.take<const void*>(2 * kForwardKeys);
   s.value_rows = arena.take<const void*>(2 * kForwardKeys);
   s.staged = arena.take<float>(std::int64_t{kForwardKeys} * widest);
-  s.odd_positions = arena.take<int>(kForwardKeys);
-  s.odd_rows = arena.take<const void*>(kForwardKeys);
+  s.non_finite_positions = arena.take<int>(kForwardKeys);
+  s.non_finite_rows = arena.take<const void*>(kForwardKeys);
   s.zeros = arena.take<float>(kLargestWidth);
   s.strip = arena.take<float>(kTileRows * kForwardKeys + kLanes);
   s.dropped = arena.take<float>(p.dropout.probability > 0 ? kTileRows * kForwardKeys : 0);
@@ -112,7 +112,7 @@ struct ForwardTask {
   int value_stride;         // Dv, padded to kLanes
   float tile_scale;         // applied to a tile of scores; 1 where it is folded into q
   float key_norm;           // largest |k| of the current block
-  int odd_count;            // values of the current block that are not finite
+  int non_finite_count;     // values of the current block that are not finite
   HeadMasks masks;
   const float* window_value;  // of this head, or null
   bool without_bias;          // finite window and segment values count as 0

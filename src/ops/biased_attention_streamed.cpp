@@ -144,8 +144,8 @@ at::Tensor weighted_values(const Stream& stream, const Element& element, const a
                            const at::Tensor& sum) {
   if (!stream.careful) return at::matmul(weights, element.v).div_(sum);
   auto output = at::matmul(weights, finite_part(element.v)).div_(sum);
-  const auto odd = element.v.isfinite().logical_not().to(stream.type);
-  const auto seen = at::matmul(weights.ne(0).to(stream.type), odd).gt(0);
+  const auto non_finite = element.v.isfinite().logical_not().to(stream.type);
+  const auto seen = at::matmul(weights.ne(0).to(stream.type), non_finite).gt(0);
   return output.masked_fill_(seen, std::numeric_limits<double>::quiet_NaN());
 }
 
