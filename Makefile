@@ -22,7 +22,7 @@ demo: build  ## the main job: see the mechanism at work and checked
 test: build  ## build and pass all tests
 	@scripts/test
 
-prove: build  ## every claim in full, figure against target
+prove: build  ## every claim in full, value against target
 	@scripts/prove
 
 bench: build  ## speed and memory against named peers, in one run

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
-from detector_peer_model import CELL, CELLS, CLASSES, LAYERS, PICTURE, QUERIES, REACH, TASKS, WIDTH, Detector
+from detector_peer_model import CELL, CELLS, CLASSES, IMAGE, LAYERS, QUERIES, REACH, TASKS, WIDTH, Detector
 
 REFERENCE_HEIGHT = -1.0
 CODE_WEIGHTS = (2.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.2, 0.2)
@@ -76,18 +76,18 @@ def load(model: Detector, tensors: dict[str, Tensor]) -> None:
 
 
 def make_batch(tensors: dict[str, Tensor]) -> dict:
-    batch = {name: tensors[f"batch.{name}"] for name in ("points", "point_offsets", "pictures")}
+    batch = {name: tensors[f"batch.{name}"] for name in ("points", "point_offsets", "images")}
     projections = tensors["batch.lidar_to_image"].double()
     inverse = torch.linalg.inv(projections[..., :3, :3])
     rows, columns = torch.meshgrid(torch.arange(CELLS[0]), torch.arange(CELLS[1]), indexing="ij")
     pixel = torch.stack(
-        [(columns + 0.5) * PICTURE[1] / CELLS[1], (rows + 0.5) * PICTURE[0] / CELLS[0], torch.ones_like(rows)], -1
+        [(columns + 0.5) * IMAGE[1] / CELLS[1], (rows + 0.5) * IMAGE[0] / CELLS[0], torch.ones_like(rows)], -1
     )
     rays = torch.einsum("bvij,nj->bvni", inverse, pixel.view(-1, 3).double())
     batch["projections"] = projections
     batch["rays"] = rays.flatten(1, 2).float()
     batch["centres"] = -(inverse @ projections[..., :3, 3:]).squeeze(-1).float()
-    count = len(batch["pictures"])
+    count = len(batch["images"])
     batch["boxes"] = [tensors[f"batch.boxes.{i}"] for i in range(count)]
     batch["labels"] = [tensors[f"batch.labels.{i}"] for i in range(count)]
     return batch
@@ -161,7 +161,7 @@ def dense_targets(batch: dict) -> tuple[Tensor, Tensor]:
         grid[b, cell[:, 1] * side + cell[:, 0], labels] = 1
         p = torch.einsum("vij,gj->vgi", batch["projections"][b], F.pad(boxes[:, :3], (0, 1), value=1.0).double())
         u, v = p[..., 0] / p[..., 2], p[..., 1] / p[..., 2]
-        seen = (p[..., 2] > 0.1) & (u >= 0) & (u < PICTURE[1]) & (v >= 0) & (v < PICTURE[0])
+        seen = (p[..., 2] > 0.1) & (u >= 0) & (u < IMAGE[1]) & (v >= 0) & (v < IMAGE[0])
         view, which = seen.nonzero(as_tuple=True)
         row, column = (v[seen] / 8).long(), (u[seen] / 8).long()
         cameras[b, view, row * CELLS[1] + column, labels[which]] = 1

@@ -12,7 +12,7 @@ WIDTH, HEADS, LAYERS, QUERIES, CLASSES = 64, 4, 2, 120, 4
 REACH, CELL, PILLAR = 25.6, 1.6, 0.8
 Z_MIN, Z_MAX = -5.0, 3.0
 STRIDE = 2.5
-PICTURE, CELLS = (48, 120), (6, 15)  # rows, columns
+IMAGE, CELLS = (48, 120), (6, 15)  # rows, columns
 AZIMUTH = (1, 2, 4, 8, 12, 18, 26, 36)
 ELEVATION = (2, 4, 8, 12, 16, 20, 26, 34)
 
@@ -75,8 +75,8 @@ class CameraEncoder(nn.Module):
             nn.Conv2d(64, 64, 1),
         )
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        return self.blocks((pictures - 0.5).contiguous(memory_format=torch.channels_last))
+    def forward(self, images: Tensor) -> Tensor:
+        return self.blocks((images - 0.5).contiguous(memory_format=torch.channels_last))
 
 
 def sines(value: Tensor, frequencies: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ class Positions(nn.Module):
         homogeneous = F.pad(points, (0, 1), value=1.0).double()
         p = torch.einsum("bvij,bqj->bqvi", projections, homogeneous)
         u, v, depth = p[..., 0] / p[..., 2], p[..., 1] / p[..., 2], p[..., 2]
-        seen = (depth > 0.1) & (u >= 0) & (u < PICTURE[1]) & (v >= 0) & (v < PICTURE[0])
+        seen = (depth > 0.1) & (u >= 0) & (u < IMAGE[1]) & (v >= 0) & (v < IMAGE[0])
         rays = points[:, :, None] - centres[:, None]
         unit = rays / (rays.detach().norm(dim=-1, keepdim=True) + 1e-6)
         mean = (unit * seen[..., None].float()).sum(2)
@@ -153,9 +153,9 @@ class Layer(nn.Module):
         self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(WIDTH) for _ in range(3))
         self.expand, self.contract = nn.Linear(WIDTH, 128), nn.Linear(128, WIDTH)
 
-    def forward(self, x: Tensor, place: Tensor, memory: Tensor, keys: Tensor, mask: Tensor | None) -> Tensor:
-        x = self.norm1(x + self.self_attention(x + place, x + place, x, mask))
-        x = self.norm2(x + self.cross_attention(x + place, keys, memory))
+    def forward(self, x: Tensor, position: Tensor, memory: Tensor, keys: Tensor, mask: Tensor | None) -> Tensor:
+        x = self.norm1(x + self.self_attention(x + position, x + position, x, mask))
+        x = self.norm2(x + self.cross_attention(x + position, keys, memory))
         return self.norm3(x + self.contract(F.relu(self.expand(x))))
 
 
@@ -189,9 +189,9 @@ class Detector(nn.Module):
         self.register_buffer("references", torch.zeros(QUERIES, 3))
 
     def forward(self, batch: dict, denoising: dict | None = None) -> dict:
-        size = len(batch["pictures"])
+        size = len(batch["images"])
         grid = self.lidar_encoder(batch["points"], batch["point_offsets"]).permute(0, 2, 3, 1).flatten(1, 2)
-        maps = self.camera_encoder(batch["pictures"].flatten(0, 1)).permute(0, 2, 3, 1)
+        maps = self.camera_encoder(batch["images"].flatten(0, 1)).permute(0, 2, 3, 1)
         grid, cameras = self.grid_norm(grid), self.camera_norm(maps.reshape(size, -1, WIDTH))
         memory = torch.cat([grid, cameras], 1)
         keys = memory + self.positions.keys(batch["rays"])
@@ -200,8 +200,8 @@ class Detector(nn.Module):
             references, mask = torch.cat([denoising["references"], references], 1), denoising["mask"]
         x, logits, codes = None, [], []
         for layer, tasks in zip(self.layers, self.tasks):
-            place = self.positions.queries(references, batch["projections"], batch["centres"])
-            x = layer(self.query_start(place) if x is None else x, place, memory, keys, mask)
+            position = self.positions.queries(references, batch["projections"], batch["centres"])
+            x = layer(self.query_start(position) if x is None else x, position, memory, keys, mask)
             out = {name: head(self.post_norm(x)) for name, head in tasks.items()}
             moved = torch.cat([out["centre"] * STRIDE, out["height"]], -1)
             centre = references + moved

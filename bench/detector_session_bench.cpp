@@ -1,4 +1,4 @@
-// Detector::detect beside DetectorSession::detect on six pictures of 1600 x 900 and 30,000 points: time, and the bytes
+// Detector::detect beside DetectorSession::detect on six images of 1600 x 900 and 30,000 points: time, and the bytes
 // that C++ containers take for a call (tensors, which torch allocates, are not among them).
 //   detector_session_bench [REPEATS]
 #include <algorithm>
@@ -39,18 +39,18 @@ constexpr std::int64_t kWidth = 1600, kHeight = 900, kCameras = 6, kPoints = 300
 
 struct Arrays {
   std::vector<float> points;
-  std::vector<std::uint8_t> picture;
+  std::vector<std::uint8_t> image;
   detection::Frame frame;
 
   Arrays() {
     random::Stream stream(5, "bench");
     for (std::int64_t i = 0; i < 4 * kPoints; ++i) points.push_back(static_cast<float>(stream.uniform(-25, 25)));
     for (std::int64_t i = 0; i < 3 * kWidth * kHeight; ++i)
-      picture.push_back(static_cast<std::uint8_t>(stream.integer(256)));
+      image.push_back(static_cast<std::uint8_t>(stream.integer(256)));
     frame.points = {.data = points.data(), .count = kPoints, .stride = 4};
     for (std::int64_t i = 0; i < kCameras; ++i)
       frame.cameras.push_back({.name = std::to_string(i),
-                               .picture = {.data = picture.data(), .width = kWidth, .height = kHeight},
+                               .image = {.data = image.data(), .width = kWidth, .height = kHeight},
                                .intrinsic = {1260, 0, 800, 0, 1260, 450, 0, 0, 1},
                                .lidar_to_camera = {.rotation = {1, 0, 0, 0, 0, -1, 0, 1, 0}}});
   }

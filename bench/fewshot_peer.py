@@ -21,9 +21,9 @@ def block(inputs, channels):
     )
 
 
-def sample(pictures, ways, queries):
-    classes = torch.randperm(pictures.shape[0])[:ways]
-    chosen = torch.stack([pictures[c][torch.randperm(pictures.shape[1])[: 1 + queries]] for c in classes])
+def sample(images, ways, queries):
+    classes = torch.randperm(images.shape[0])[:ways]
+    chosen = torch.stack([images[c][torch.randperm(images.shape[1])[: 1 + queries]] for c in classes])
     return torch.cat([chosen[:, 0], chosen[:, 1:].flatten(0, 1)])
 
 
@@ -36,7 +36,7 @@ def main():
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     ways, queries = 20, 5
-    pictures = (torch.rand(544, 20, 1, 28, 28) < 0.08).float()
+    images = (torch.rand(544, 20, 1, 28, 28) < 0.08).float()
     model = nn.Sequential(block(1, 32), block(32, 32), block(32, 32), block(32, 32), nn.Flatten())
     if arguments.channels_last:
         model = model.to(memory_format=torch.channels_last)
@@ -45,7 +45,7 @@ def main():
     for episode in range(-5, arguments.episodes):
         if episode == 0:
             began = time.perf_counter()
-        batch = sample(pictures, ways, queries)
+        batch = sample(images, ways, queries)
         if arguments.channels_last:
             batch = batch.to(memory_format=torch.channels_last)
         features = model(batch)

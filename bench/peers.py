@@ -3,7 +3,7 @@
     make bench-peers                       installs them into .venv-peers, runs this, writes bench/results/peers.json
     python bench/peers.py --repeats 3      with the packages that this Python has
 
-Every contender is a process of its own that holds its inputs and waits: so no thread pool disturbs another, runs go in
+Every peer is a process of its own that holds its inputs and waits: so no thread pool disturbs another, runs go in
 turns, and the memory of the first run is that of a fresh process. A package that is not there is named and left out.
 """
 
@@ -45,19 +45,19 @@ def make_problem(folder: Path) -> None:
     reach = torch.tensor([51.2, 51.2, 1.5])
     points = (torch.rand(BATCH, QUERIES, 3) * 2 - 1) * reach - torch.tensor([0, 0, 0.5])
     trust = torch.rand(BATCH, QUERIES, 2) * 2 - 1
-    lean = bias(points, ring_of_cameras(), trust)
+    structured = bias(points, ring_of_cameras(), trust)
     cells = [bias.grid.cells_at(points.double()).unsqueeze(2)]
     cells.append(bias.camera.cells_at(camber.sensors.project(points.double(), ring_of_cameras().double())))
     np.save(folder / "center.npy", torch.cat(cells, 2).numpy())
     strength = torch.cat((trust[..., :1], trust[..., 1:].expand(-1, -1, CAMERAS)), -1) * 2.5
     np.save(folder / "strength.npy", strength.numpy())
-    for name, part in zip(("row_offsets", "key_index", "value"), lean.windows):
+    for name, part in zip(("row_offsets", "key_index", "value"), structured.windows):
         np.save(folder / f"{name}.npy", part.detach().numpy())
-    np.save(folder / "bias.npy", lean.materialize().detach().contiguous().numpy())
+    np.save(folder / "bias.npy", structured.materialize().detach().contiguous().numpy())
 
 
 def ring_of_cameras() -> Any:
-    """lidar2img [B, 6, 4, 4] of cameras of 70 degrees on pictures of 800 x 320."""
+    """lidar2img [B, 6, 4, 4] of cameras of 70 degrees on images of 800 x 320."""
     import torch
 
     focal = 400 / math.tan(math.radians(35))
@@ -71,7 +71,7 @@ def ring_of_cameras() -> Any:
     return matrices.expand(BATCH, -1, -1, -1)
 
 
-# --- the contenders: each makes a function that computes the output [B, H, Q, D] ---
+# --- the peers: each makes a function that computes the output [B, H, Q, D] ---
 
 Load = Callable[[str], np.ndarray]
 
@@ -184,7 +184,7 @@ def openvino(load: Load, threads: int) -> Callable[[], Any]:
     return lambda: request.infer(arrays, share_inputs=True, share_outputs=True)[0]
 
 
-CONTENDERS: dict[str, Callable[[Load, int], Callable[[], Any]]] = {
+PEERS: dict[str, Callable[[Load, int], Callable[[], Any]]] = {
     "camber/windows": camber_windows,
     "sdpa/no_bias": lambda load, threads: sdpa(load, threads, dense=False),
     "sdpa/dense_bias": lambda load, threads: sdpa(load, threads, dense=True),
@@ -194,7 +194,7 @@ CONTENDERS: dict[str, Callable[[Load, int], Callable[[], Any]]] = {
 }
 
 
-# --- a contender's process ---
+# --- a peer's process ---
 
 
 def status_bytes(field: str) -> int:
@@ -207,7 +207,7 @@ def status_bytes(field: str) -> int:
 def serve(name: str, folder: Path, threads: int) -> None:
     """Answers each line on standard input: `first` (memory of the first run, and the output), `run` (a time)."""
     # Inputs are copied into memory: pages of a mapped file would be counted when a run first reads them.
-    run = CONTENDERS[name](lambda array: np.load(folder / f"{array}.npy"), threads)
+    run = PEERS[name](lambda array: np.load(folder / f"{array}.npy"), threads)
     print("ready", flush=True)
     for line in sys.stdin:
         if line.strip() == "first":
@@ -223,13 +223,13 @@ def serve(name: str, folder: Path, threads: int) -> None:
             print(1e3 * (time.perf_counter() - began), flush=True)
 
 
-class Contender:
-    """The parent's end of a contender's process."""
+class Peer:
+    """The parent's end of a peer's process."""
 
     def __init__(self, name: str, folder: Path, threads: int) -> None:
         self.name, self.best = name, math.inf
         command = [sys.executable, __file__, "--serve", name, "--folder", str(folder), "--threads", str(threads)]
-        # Threads that wait without spinning: an idle contender must not disturb the one that runs.
+        # Threads that wait without spinning: an idle peer must not disturb the one that runs.
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -263,49 +263,49 @@ def measured_peak(threads: int) -> float:
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["peak"]["fma_gflops"]
 
 
-def check_outputs(contenders: list[Contender], folder: Path) -> None:
+def check_outputs(peers: list[Peer], folder: Path) -> None:
     def output(name: str) -> np.ndarray:
         return np.load(folder / f"{name.replace('/', '_')}_output.npy")
 
     expected = output("sdpa/dense_bias")
-    for contender in contenders:
-        if contender.name == "sdpa/no_bias":
+    for peer in peers:
+        if peer.name == "sdpa/no_bias":
             continue
-        error = float(np.abs(output(contender.name) - expected).max())
+        error = float(np.abs(output(peer.name) - expected).max())
         if not error <= 1e-4 * float(np.abs(expected).max()):
-            raise RuntimeError(f"[bench peers] {contender.name} must compute the same, got a difference of {error}")
+            raise RuntimeError(f"[bench peers] {peer.name} must compute the same, got a difference of {error}")
 
 
 def measure(threads: int, repeats: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         make_problem(folder)
-        contenders, missing = [], []
-        for name in CONTENDERS:
-            contender = Contender(name, folder, threads)
-            (contenders if contender.available else missing).append(contender)
-        memory = {contender.name: contender.ask("first") for contender in contenders}
-        check_outputs(contenders, folder)
+        peers, missing = [], []
+        for name in PEERS:
+            peer = Peer(name, folder, threads)
+            (peers if peer.available else missing).append(peer)
+        memory = {peer.name: peer.ask("first") for peer in peers}
+        check_outputs(peers, folder)
         peak = measured_peak(threads)
         for _ in range(repeats):
-            for contender in contenders:
-                contender.time_once()
+            for peer in peers:
+                peer.time_once()
         peak = max(peak, measured_peak(threads))
-        for contender in contenders + missing:
-            contender.end()
-    ours = next(contender.best for contender in contenders if contender.name == "camber/windows")
+        for peer in peers + missing:
+            peer.end()
+    ours = next(peer.best for peer in peers if peer.name == "camber/windows")
     rows = [
         {
-            "name": contender.name,
+            "name": peer.name,
             "pass": "forward",
-            "milliseconds": contender.best,
-            "gflops": GFLOP / contender.best * 1e3,
-            "share_of_peak": GFLOP / contender.best * 1e3 / peak,
-            "extra_megabytes": memory[contender.name],
-            "speedup": contender.best / ours,
+            "milliseconds": peer.best,
+            "gflops": GFLOP / peer.best * 1e3,
+            "share_of_peak": GFLOP / peer.best * 1e3 / peak,
+            "extra_megabytes": memory[peer.name],
+            "speedup": peer.best / ours,
             "compared_with": "camber/windows",
         }
-        for contender in contenders
+        for peer in peers
     ]
     return {
         "threads": threads,
@@ -320,7 +320,7 @@ def measure(threads: int, repeats: int) -> dict[str, Any]:
         },
         "peak": {"fma_gflops": peak},
         "rows": rows,
-        "missing": [contender.name for contender in missing],
+        "missing": [peer.name for peer in missing],
     }
 
 
@@ -338,8 +338,8 @@ def versions() -> dict[str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of every contender")
-    parser.add_argument("--repeats", type=int, default=7, help="runs of each contender, in turns; the best counts")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of every peer")
+    parser.add_argument("--repeats", type=int, default=7, help="runs of each peer, in turns; the best counts")
     parser.add_argument("--out", type=Path, help="JSON file to write beside the table")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)

@@ -46,9 +46,9 @@ ReferenceProblem::ReferenceProblem(const ReferenceSizes& s) : sizes(s) {
   q16 = rounded(q);
   k16 = rounded(k);
   v16 = rounded(v);
-  random::Stream place(7, "windows");
+  random::Stream position(7, "windows");
   const auto draw = [&](std::int64_t count) {
-    return static_cast<std::int64_t>(place.integer(static_cast<std::uint64_t>(count)));
+    return static_cast<std::int64_t>(position.integer(static_cast<std::uint64_t>(count)));
   };
   row_offsets.push_back(0);
   for (std::int64_t row = 0; row < s.batches * s.queries; ++row) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Puts bench/results/*.json into tables: on standard output, or with --write into docs/performance.md.
 
-In the document each table stands between `<!-- name -->` and `<!-- end -->` and is replaced whole, so that no figure there
+In the document each table stands between `<!-- name -->` and `<!-- end -->` and is replaced whole, so that no value there
 was ever typed.
 """
 
@@ -112,8 +112,8 @@ def scaling(answer):
     return "\n\n".join(text)
 
 
-class Figures:
-    """The figures of one run, by row; None where a row is missing."""
+class Measurements:
+    """The values of one run, by row; None where a row is missing."""
 
     def __init__(self, answer):
         self.rows = {(row["name"], row["pass"]): row for row in answer["rows"]} if answer else {}
@@ -132,7 +132,11 @@ class Runs:
     """The three runs that the promises are read from."""
 
     def __init__(self, attention_answer, avx2_answer, peers_answer):
-        self.run, self.avx2, self.peers = Figures(attention_answer), Figures(avx2_answer), Figures(peers_answer)
+        self.run, self.avx2, self.peers = (
+            Measurements(attention_answer),
+            Measurements(avx2_answer),
+            Measurements(peers_answer),
+        )
 
 
 def scaled(value, factor=100.0, shift=0.0):
@@ -141,7 +145,7 @@ def scaled(value, factor=100.0, shift=0.0):
 
 BOTH = "forward+backward"
 # fmt: off
-# What was promised: the figure, its bound, its aim, its unit, and how it is read from the runs.
+# What was promised: the value, its bound, its aim, its unit, and how it is read from the runs.
 PROMISES = [
     ("forward, share of the FMA peak", ">= 77", "84", "%",
      lambda r: scaled(r.run.of("share_of_peak", "camber/windows"))),
@@ -194,13 +198,13 @@ def is_met(bound, measured):
     return "yes" if (measured >= limit if bound.startswith(">=") else measured <= limit) else "**no**"
 
 
-def figures(runs):
+def targets(runs):
     lines = []
     for what, bound, aim, unit, measure in PROMISES:
         measured = measure(runs)
         shown = MISSING if measured is None else f"{measured:.2f} {unit}".strip()
         lines.append([what, bound, aim, shown, "" if measured is None else is_met(bound, measured)])
-    return table(["figure", "bound", "aim", "measured", "met"], lines)
+    return table(["value", "bound", "aim", "measured", "met"], lines)
 
 
 def all_tables():
@@ -209,7 +213,7 @@ def all_tables():
     tables = {}
     if run:
         tables["attention"] = attention(run)
-        tables["figures"] = figures(Runs(run, avx2, others))
+        tables["targets"] = targets(Runs(run, avx2, others))
     alone = load_lines("kernels.json")
     if alone:
         tables["kernels"] = kernels(alone)
@@ -234,7 +238,7 @@ def main():
     for name, text in tables.items():
         opening = f"<!-- {name} -->\n"
         if page.count(opening) != 1:
-            raise SystemExit(f"[tables] {DOCUMENT} must have one place {opening.strip()}, got {page.count(opening)}")
+            raise SystemExit(f"[tables] {DOCUMENT} must have one line {opening.strip()}, got {page.count(opening)}")
         begin = page.index(opening) + len(opening)
         page = page[:begin] + "\n" + text + "\n\n" + page[page.index("<!-- end -->", begin) :]
     part = DOCUMENT.with_suffix(".part")

@@ -20,7 +20,7 @@ constexpr std::int64_t kQueries = 900, kMaps = 7;
 
 struct Problem {
   camber::ops::WindowIndex index;
-  at::Tensor strength, profile, place;
+  at::Tensor strength, profile, position;
 
   explicit Problem(at::ScalarType type) {
     at::manual_seed(5);
@@ -32,7 +32,7 @@ struct Problem {
     strength = at::randn({8, kQueries, kMaps}, at::kDouble).to(type);
     profile = at::rand({index.key_index.size(0)}, at::kDouble).to(type);
     const auto lengths = index.row_offsets.slice(0, 1) - index.row_offsets.slice(0, 0, -1);
-    place = at::arange(kQueries, at::kLong).repeat_interleave(lengths) * kMaps + index.map_index;
+    position = at::arange(kQueries, at::kLong).repeat_interleave(lengths) * kMaps + index.map_index;
   }
 };
 
@@ -43,7 +43,7 @@ at::Tensor kernels(const Problem& p) {
 }
 
 at::Tensor index_select(const Problem& p) {
-  return p.strength.flatten(1).index_select(1, p.place) * p.profile;
+  return p.strength.flatten(1).index_select(1, p.position) * p.profile;
 }
 
 void forward(benchmark::State& state, Values values) {

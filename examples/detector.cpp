@@ -1,4 +1,4 @@
-// Frames in, boxes out: points, a picture and its calibration from one's own arrays, frame after frame of a drive.
+// Frames in, boxes out: points, an image and its calibration from one's own arrays, frame after frame of a drive.
 //   example_detector MODEL.safetensors
 #include <cstdio>
 #include <exception>
@@ -11,12 +11,12 @@ int main(int argc, char** argv) try {
   camber::detection::DetectorSession session(camber::detection::Detector::load(argv[1]));
 
   const std::vector<float> points = {8.0F, 1.0F, -1.2F, 0.4F, 8.1F, 1.1F, -0.9F, 0.4F, 8.0F, 0.9F, -0.6F, 0.4F};
-  const std::vector<unsigned char> picture(3 * 240 * 96, 96);
+  const std::vector<unsigned char> image(3 * 240 * 96, 96);
   camber::detection::Frame frame;
   frame.lidar_to_ego.translation = {0, 0, 1.8};
   frame.points = {.data = points.data(), .count = 3, .stride = 4, .intensity_scale = 1};
   frame.cameras.push_back({.name = "front",
-                           .picture = {.data = picture.data(), .width = 240, .height = 96},
+                           .image = {.data = image.data(), .width = 240, .height = 96},
                            .intrinsic = {171, 0, 120, 0, 171, 36, 0, 0, 1},
                            .lidar_to_camera = {.rotation = {1, 0, 0, 0, 0, -1, 0, 1, 0}, .translation = {0, -0.3, 0}}});
 
@@ -29,7 +29,7 @@ int main(int argc, char** argv) try {
                   session.detector()->options().classes[static_cast<std::size_t>(found.label)].c_str(), found.score,
                   found.box.center[0], found.box.center[1], found.attention_mass[0]);
     }
-    std::printf("the camera's cue of age: %.1f\n", session.cues()[1].age);  // 0.5 not known, then 1: the same picture
+    std::printf("the camera's cue of age: %.1f\n", session.cues()[1].age);  // 0.5 not known, then 1: the same image
   }
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

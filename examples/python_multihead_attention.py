@@ -24,7 +24,7 @@ class Model(nn.Module):
 
 
 # The ten lines: the same module, the same weights, and a bias that is never stored as [B * heads, Q, K].
-class LeaningAttention(nn.MultiheadAttention):
+class BiasedAttention(nn.MultiheadAttention):
     def heads_of(self, x, part):
         weight, shift = self.in_proj_weight.chunk(3)[part], self.in_proj_bias.chunk(3)[part]
         return F.linear(x, weight, shift).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
@@ -38,29 +38,29 @@ class LeaningAttention(nn.MultiheadAttention):
 def main() -> None:
     torch.manual_seed(0)
     grid = camber.BevGrid(-16, 16, -16, 16, cell=1)
-    model, lean = Model(), camber.AttentionBias(grid, camera=None, bev_window=3)
+    model, bias = Model(), camber.AttentionBias(grid, camera=None, bev_window=3)
     points = torch.rand(2, 50, 3) * 30 - 15
     memory = torch.randn(2, grid.rows * grid.columns, 64)
     queries, trust = torch.randn(2, 50, 64), torch.ones(2, 50, 1)
 
     before = model(queries, memory)
-    model.cross.__class__ = LeaningAttention  # the trained weights stay where they are
+    model.cross.__class__ = BiasedAttention  # the trained weights stay where they are
     print(f"without a bias the output moves by {(model(queries, memory) - before).abs().max():.1e}")
 
-    bias = lean(points, None, trust)
-    _, statistics = model.cross(queries, memory, memory, bias=bias)
-    print(f"a scale of {lean.scale().item()} moves {100 * statistics.change.mean():.1f} % of the attention")
+    structured = bias(points, None, trust)
+    _, statistics = model.cross(queries, memory, memory, bias=structured)
+    print(f"a scale of {bias.scale().item()} moves {100 * statistics.change.mean():.1f} % of the attention")
 
     # A task that needs locality: say what lies in the query's own cell.
-    cells = lean.place(points).index
+    cells = bias.windows_at(points).index
     own = cells.key_index[cells.squared_distance == 0].long().view(2, 50, 1)
     target = memory.gather(1, own.expand(-1, -1, 64))
-    groups = [{"params": model.parameters(), "lr": 3e-3}, {"params": lean.parameters(), "lr": 0.05}]
+    groups = [{"params": model.parameters(), "lr": 3e-3}, {"params": bias.parameters(), "lr": 0.05}]
     optimizer = torch.optim.Adam(groups)
     for step in range(61):
-        loss = F.mse_loss(model(queries, memory, bias=lean(points, None, trust)), target)
+        loss = F.mse_loss(model(queries, memory, bias=bias(points, None, trust)), target)
         if step % 20 == 0:
-            print(f"step {step:2d}: loss {loss.item():.3f}, scale {lean.scale().item():.2f}")
+            print(f"step {step:2d}: loss {loss.item():.3f}, scale {bias.scale().item():.2f}")
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -28,8 +28,8 @@ def run(*command: object) -> Result:
     return subprocess.run(words, check=False, cwd=ROOT, capture_output=True, text=True)
 
 
-def tracked(places: Sequence[str]) -> list[str]:
-    names = run("git", "ls-files", "--", *(places or ["."])).stdout.splitlines()
+def tracked(paths: Sequence[str]) -> list[str]:
+    names = run("git", "ls-files", "--", *(paths or ["."])).stdout.splitlines()
     return [name for name in names if (ROOT / name).is_file()]
 
 

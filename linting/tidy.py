@@ -51,7 +51,7 @@ def changed_files() -> set[str]:
     return set(run("git", "diff", "--name-only", base).stdout.splitlines()) if base else set()
 
 
-def place_rules() -> None:
+def position_rules() -> None:
     """Rules are looked up from where a unit lies: the project's, without the one that joined units break on purpose."""
     (BUILD / ".clang-tidy").write_text("InheritParentConfig: true\nChecks: '-bugprone-suspicious-include'\n")
     for rules in RULES:
@@ -91,7 +91,7 @@ def show_progress(done: int, count: int, began: float) -> None:
 
 
 def check(units: Sequence[Unit]) -> None:
-    place_rules()
+    position_rules()
     left = work_left(units)
     minutes = minutes_allowed()
     bound = "" if minutes is None else f", for {minutes:g} minutes at most"

@@ -1,1 +1,1 @@
-"""The proofs: every claim of the project in full, its figure against its target. `scripts/prove` runs them."""
+"""The proofs: every claim of the project in full, its value against its target. `scripts/prove` runs them."""

@@ -56,7 +56,7 @@ def options_of(name: str, arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def prove(name: str, options: argparse.Namespace) -> bool:
-    """Runs a proof; whether each of its figures reached its target."""
+    """Runs a proof; whether each of its values reached its target."""
     print(f"\n=== {name}", flush=True)
     parts = module_of(name).PARTS
     with tempfile.TemporaryDirectory(prefix="camber_prove_") as folder:
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str]) -> int:
     if failed:
         print(f"\nprove: short of its target: {' '.join(failed)}", flush=True)
         return 1
-    print("\nprove: every figure reached its target", flush=True)
+    print("\nprove: every value reached its target", flush=True)
     return 0
 
 

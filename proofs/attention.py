@@ -1,4 +1,4 @@
-"""The attention kernels: every figure against its target, each a ratio within one run.
+"""The attention kernels: every value against its target, each a ratio within one run.
 
 It measures for some ten minutes, on a quiet machine; --read takes what `make bench` and `make bench-peers` wrote.
 """
@@ -46,7 +46,7 @@ def recorded() -> list[Any]:
 
 
 def reason_to_skip(what: str) -> str:
-    """Why this machine cannot show a figure, or nothing."""
+    """Why this machine cannot show a value, or nothing."""
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     flags = next((line for line in lines if line.startswith("flags")), "")
     if what.startswith("bfloat16") and "avx512_bf16" not in flags:
@@ -65,13 +65,13 @@ def promises(proof: Proof) -> None:
     for what, bound, aim, unit, measure in tables.PROMISES:
         if not bound:
             continue
-        figure, reason = measure(runs), reason_to_skip(what)
-        shown = tables.MISSING if figure is None else f"{figure:.2f} {unit}".strip()
+        value, reason = measure(runs), reason_to_skip(what)
+        shown = tables.MISSING if value is None else f"{value:.2f} {unit}".strip()
         target = f"{bound}{' ' + unit if unit else ''}{', aim ' + aim if aim else ''}"
         if reason:
             proof.skip(what, f"{shown}; {reason}", target)
         else:
-            proof.line(what, shown, target, figure is not None and tables.is_met(bound, figure) == "yes")
+            proof.line(what, shown, target, value is not None and tables.is_met(bound, value) == "yes")
 
 
 PARTS = parts_of(promises)

@@ -182,7 +182,7 @@ def invariances(proof: Proof) -> None:
         )
     cameras = float(tests["Detector.OrderOfCamerasDoesNotMatter"]["difference"])
     proof.line("boxes with the cameras in another order", f"{cameras:.1e}", "under 1e-4", cameras < 1e-4)
-    local = tests["Detector.AttendsToItsOwnPlaceFromTheStart"]
+    local = tests["Detector.AttendsToItsOwnPositionFromTheStart"]
     for name, what, bound in (("grid", "grid cells within 4 m", 0.12), ("cameras", "the 3 x 3 camera cells", 0.10)):
         share = float(local[name])
         proof.line(

@@ -36,7 +36,7 @@ def promises(proof: Proof) -> None:
     answer = run(CAMBER, "verify", "--format", "json", check=False)
     for check in json.loads(answer.stdout)["checks"]:
         if check["section"] == "few-shot":
-            proof.line(check["promise"], check["figure"], "holds", check["passed"])
+            proof.line(check["promise"], check["measured"], "holds", check["passed"])
 
 
 def glyphs(proof: Proof) -> None:
@@ -64,10 +64,10 @@ def refusals(proof: Proof) -> None:
     (folder / "corrupt" / "a").mkdir(parents=True)
     (folder / "corrupt" / "a" / "1.png").write_bytes(b"\x89PNG\r\n\x1a\nnothing")
     (folder / "empty" / "a").mkdir(parents=True)
-    folders = "--source.kind=picture_folders"
+    folders = "--source.kind=image_folders"
     omniglot_file, pacs_file = "configs/fewshot_omniglot.toml", "configs/fewshot_pacs.toml"
     cases = [
-        ("a corrupt picture", [folders, f"--source.path={folder / 'corrupt'}"], "damaged PNG"),
+        ("a corrupt image", [folders, f"--source.path={folder / 'corrupt'}"], "damaged PNG"),
         ("an empty folder", [folders, f"--source.path={folder / 'empty'}"], "empty folder"),
         (
             "classes in training and test",

@@ -26,7 +26,7 @@ def records(out: pathlib.Path) -> list[Any]:
 def tests(proof: Proof) -> None:
     run_tests(
         proof,
-        "figures against float64, rules, made-up runs, golden bytes, TensorBoard, the page in Chromium",
+        "values against float64, rules, made-up runs, golden bytes, TensorBoard, the page in Chromium",
         "^(health|report|train|web|tensorboard)$",
     )
 
@@ -76,7 +76,7 @@ def situations(proof: Proof) -> None:
 
 
 # On and off in one run: two steps of which one is sampled beside the next two of which none is, by the clock of the
-# records, so that everything counts: the statistics in the attention, the figures, the rules, the files.
+# records, so that everything counts: the statistics in the attention, the values, the rules, the files.
 def cost(proof: Proof) -> None:
     folder = proof.folder
     need_demo_world()

@@ -19,7 +19,7 @@ def passes(proof: Proof, what: str, *command: object, environment: Mapping[str, 
 
 def key_frame(proof: Proof) -> None:
     program = BUILD / "tests/data/data_test"
-    passes(proof, "the real key frame is read", program, "--gtest_brief=1", "--gtest_filter=KeyFrame.*")
+    passes(proof, "the real key frame is read", program, "--gtest_brief=1", "--gtest_filter=RealKeyFrame.*")
 
 
 def metrics(proof: Proof) -> None:

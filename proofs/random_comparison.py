@@ -24,8 +24,8 @@ def random_calls(proof: Proof) -> None:
     holds = answer.returncode == 0
     if not holds:
         proof.text(answer.stdout)
-    figure = f"{cases} of {cases}" if holds else f"not all of {cases}"
-    proof.line("random calls that agree with the reference", figure, "all", holds)
+    value = f"{cases} of {cases}" if holds else f"not all of {cases}"
+    proof.line("random calls that agree with the reference", value, "all", holds)
 
 
 PARTS = parts_of(random_calls)

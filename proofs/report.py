@@ -1,4 +1,4 @@
-"""How a proof reports: one line for each figure, and a count of those that miss their target."""
+"""How a proof reports: one line for each value, and a count of those that miss their target."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class Proof:
         self.options = options
         self.missed = 0
 
-    def line(self, what: str, figure: object, target: object, holds: bool) -> None:
-        """A figure against its target; a target that is missed fails the proof."""
+    def line(self, what: str, value: object, target: object, holds: bool) -> None:
+        """A value against its target; a target that is missed fails the proof."""
         self.missed += not holds
-        print(f"{'reached' if holds else 'MISSED':8} {what}: {figure} (target: {target})", flush=True)
+        print(f"{'reached' if holds else 'MISSED':8} {what}: {value} (target: {target})", flush=True)
 
     def skip(self, what: str, reason: str, target: object = None) -> None:
-        """A figure that this machine cannot show, and why."""
+        """A value that this machine cannot show, and why."""
         aim = "" if target is None else f" (target: {target})"
         print(f"{'skipped':8} {what}: {reason}{aim}", flush=True)
 
-    def note(self, what: str, figure: object) -> None:
-        """A figure without a target."""
-        print(f"{'figure':8} {what}: {figure}", flush=True)
+    def note(self, what: str, value: object) -> None:
+        """A value without a target."""
+        print(f"{'value':8} {what}: {value}", flush=True)
 
     def text(self, words: str) -> None:
         """Further words below a line, indented to its text."""

@@ -146,14 +146,14 @@ def overfit(proof: Proof) -> None:
         "--data.augmentation.rotation=0",
         "--data.augmentation.scale_min=1",
         "--data.augmentation.scale_max=1",
-        "--data.augmentation.picture_flip=false",
+        "--data.augmentation.image_flip=false",
         "--data.validation_split=train",
         "--evaluation.limit=8",
         "--evaluation.faults=[]",
     )
     seconds = time.time() - began
-    figures = read_json(out / "result.json")["clean"]
-    score = figures["mean_ap"]
+    metrics = read_json(out / "result.json")["clean"]
+    score = metrics["mean_ap"]
     proof.line(
         "8 frames learned by heart: mAP over the classes present", f"{score:.3f}", "at least 0.95", score >= 0.95
     )
@@ -169,7 +169,7 @@ CONDITIONS = ("camera_off:1", "cameras_off", "lidar_off")
 FLOORS = {"clean": 0.58, "camera_off:1": 0.55, "cameras_off": 0.30, "lidar_off": 0.10}
 
 
-def test_figures(out: pathlib.Path, faults: Iterable[str], *options: object) -> Any:
+def test_metrics(out: pathlib.Path, faults: Iterable[str], *options: object) -> Any:
     return camber_json("eval", "--run", out, "--split", "test", "--limit", 200, "--faults", ",".join(faults), *options)
 
 
@@ -195,7 +195,7 @@ def side_by_side(jobs: Mapping[Name, Job]) -> dict[Name, Any]:
     def one(item: tuple[Name, Job]) -> tuple[Name, Any]:
         name, job = item
         train(job.out, *job.options, "--threads", 1, seed=job.seed)
-        return name, test_figures(job.out, job.conditions, "--threads", 1)
+        return name, test_metrics(job.out, job.conditions, "--threads", 1)
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         return dict(pool.map(one, jobs.items()))
@@ -249,10 +249,10 @@ def speed(proof: Proof) -> None:
             "bench", "detector", "--data", WORLD, "--split", "val", "--repeats", 30, "--threads", 2, "--dump", dump
         )
         ours.append(stage(plain, "training", "step"))
-        lean = camber_json(
+        structured = camber_json(
             "bench", "detector", "--data", WORLD, "--split", "val", "--repeats", 30, "--threads", 2, "--bias"
         )
-        biased.append(stage(lean, "training", "step"))
+        biased.append(stage(structured, "training", "step"))
         other = run_json(python, "bench/detector_peer.py", dump, "--repeats", 30, "--threads", 2)
         peer.append(other["step_p50"])
         if turn == 0:
@@ -311,8 +311,8 @@ def trust(proof: Proof) -> None:
             ("stale:3", "lidar"),
             ("calibration:3", "camera"),
         ):
-            figures = next(value for name, value in report["trust"].items() if name.startswith(condition))
-            area = figures[sensor]["area_under_curve"]
+            metrics = next(value for name, value in report["trust"].items() if name.startswith(condition))
+            area = metrics[sensor]["area_under_curve"]
             if mode == "supervised" and condition in ("black:5", "empty"):
                 proof.line(
                     f"supervised trust, AUC of {condition} against live", f"{area:.3f}", "at least 0.9", area >= 0.9

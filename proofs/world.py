@@ -106,20 +106,20 @@ def gates(proof: Proof) -> None:
     folder = large_world(proof)
     report = camber_json("inspect", "--data", folder, "--gates")
     pair = next(p for p in report["pairs"] if p["first"].startswith("human") and "cone" in p["second"])
-    for figure, what in (("size", "size alone"), ("lidar", "the LiDAR's returns"), ("color", "mean colour")):
+    for value, what in (("size", "size alone"), ("lidar", "the LiDAR's returns"), ("color", "mean colour")):
         proof.line(
             f"pedestrian or cone by {what}, nearest neighbour",
-            f"{pair[figure]:.3f}",
+            f"{pair[value]:.3f}",
             "0.4 to 0.6 (chance 0.5)",
-            0.4 <= pair[figure] <= 0.6,
+            0.4 <= pair[value] <= 0.6,
         )
-    proof.line("pedestrian or cone by the whole picture", f"{pair['picture']:.3f}", "above 0.8", pair["picture"] > 0.8)
+    proof.line("pedestrian or cone by the whole image", f"{pair['image']:.3f}", "above 0.8", pair["image"] > 0.8)
     pair = next(p for p in report["pairs"] if p["first"] == "vehicle.car" and p["second"] == "vehicle.truck")
     proof.line(
-        "car or truck: the LiDAR's lead over the picture",
-        f"{pair['lidar']:.3f} against {pair['picture']:.3f}",
+        "car or truck: the LiDAR's lead over the image",
+        f"{pair['lidar']:.3f} against {pair['image']:.3f}",
         "at least 0.2",
-        pair["lidar"] - pair["picture"] >= 0.2,
+        pair["lidar"] - pair["image"] >= 0.2,
     )
     for gate in report["gates"]:
         proof.line("gate", gate["sentence"], "holds", gate["holds"])
@@ -130,13 +130,13 @@ def cues(proof: Proof) -> None:
     report = camber_json("inspect", "--data", folder, "--split", "test", "--cues")
     worst: dict[str, float] = {}
     for row in report["faults"]:
-        kind = row["fault"].split(":")[0] + (" (lying)" if row["fault"].endswith("lying") else "")
+        kind = row["fault"].split(":")[0] + (" (false timestamps)" if row["fault"].endswith("false_timestamps") else "")
         worst[kind] = min(worst.get(kind, 1), row["joint"])
         proof.text(f"{row['fault']:28} AUC age {row['age']:.3f}  level {row['level']:.3f}  joint {row['joint']:.3f}")
-    for kind, figure in worst.items():
+    for kind, value in worst.items():
         target = 0.85 if kind == "dark" else 0.95
         proof.line(
-            f"cues betray {kind}, worst of five severities", f"AUC {figure:.3f}", f"at least {target}", figure >= target
+            f"cues betray {kind}, worst of five severities", f"AUC {value:.3f}", f"at least {target}", value >= target
         )
     proof.line("cues of a frame", f"{report['milliseconds']:.3f} ms", "under 1 ms", report["milliseconds"] < 1)
 

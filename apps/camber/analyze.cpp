@@ -25,7 +25,7 @@ std::string written(const Analysis& analysis, Format format) {
 void register_softmax(Command& analyze) {
   struct Arguments {
     analysis::SoftmaxOptions options{};
-    std::string picture{};
+    std::string image{};
   };
   auto arguments = std::make_shared<Arguments>();
   analysis::SoftmaxOptions& options = arguments->options;
@@ -38,11 +38,11 @@ void register_softmax(Command& analyze) {
   command.option("--scales", options.scales, "scales of the bias to show");
   command.option("--differences", options.differences, "differences of two scores to show");
   command.option("--clip", options.clip, "hold the biases inside +-X");
-  command.option("--picture", arguments->picture, "SVG file to draw both parts into");
+  command.option("--image", arguments->image, "SVG file to draw both parts into");
   command.run(
       [arguments](const CommonOptions& common) {
         const analysis::SoftmaxAnalysis analysis = analysis::analyze_softmax(arguments->options);
-        if (!arguments->picture.empty()) storage::write_file(arguments->picture, to_svg(analysis));
+        if (!arguments->image.empty()) storage::write_file(arguments->image, to_svg(analysis));
         print_answer(written(analysis, common.format));
         return kSuccess;
       },
@@ -86,7 +86,7 @@ void register_analyze(Command& program) {
   Command& analyze =
       program.add({.name = "analyze",
                    .summary = "what a bias does to a softmax, how large it must become, how healthy a run is",
-                   .example = "camber analyze softmax --picture softmax.svg"});
+                   .example = "camber analyze softmax --image softmax.svg"});
   register_softmax(analyze);
   register_bound(analyze);
   register_run(analyze);

@@ -8,6 +8,7 @@
 
 #include "camber/config/names.h"
 #include "camber/config/numbers.h"
+#include "camber/config/renamed.h"
 
 namespace camber::app {
 namespace {
@@ -184,6 +185,9 @@ void Command::refuse_unknown(const std::string& given) const {
   }
   if (known.empty())
     throw std::invalid_argument(fmt::format("{}takes options alone, got the argument '{}'", title(), given));
+  if (const auto now = config::present_name(given.substr(given.find_first_not_of('-'))))
+    if (const std::string name = "--" + std::string(*now); std::find(known.begin(), known.end(), name) != known.end())
+      throw std::invalid_argument(fmt::format("{}{} is called {} now", title(), given, name));
   std::string sentence = fmt::format("{}unknown {} '{}'; the nearest is {}", title(),
                                      is_option ? "option" : "sub-command", given, config::nearest_name(given, known));
   if (!is_option) sentence += "; known are " + config::join_names(known, " and ");

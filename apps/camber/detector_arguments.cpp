@@ -58,7 +58,7 @@ OpenedDetector open_detector(const DetectorArguments& arguments, const CommonOpt
       std::make_unique<data::Dataset>(root, arguments.version.empty() ? own.data.version : arguments.version);
   opened.split = chosen_split(*opened.dataset, arguments);
   if (arguments.limit > 0) {
-    opened.split.samples = train::spread(opened.split.samples, arguments.limit);
+    opened.split.samples = train::evenly_spaced(opened.split.samples, arguments.limit);
     opened.split.official = false;
   }
   opened.config = own.evaluation.config;

@@ -52,7 +52,7 @@ void register_eval(Command& program) {
                  "evaluation configuration in the devkit's JSON format; the run's own by default");
   command.option("--faults", arguments->faults, "none, all, or a list such as lidar_off,frozen:4:other_scene");
   command.option("--trust", arguments->trust, "control: the model's, zero, mean, shuffled or oracle");
-  command.option("--out", arguments->out, "also write the figures there, as JSON");
+  command.option("--out", arguments->out, "also write the metrics there, as JSON");
   command.run([arguments](const CommonOptions& common) { return run_eval(*arguments, common); },
               {Format::kText, Format::kJson, Format::kCsv});
 }

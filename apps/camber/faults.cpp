@@ -57,7 +57,7 @@ void register_faults(Command& program) {
   command.option("--version", arguments->version, "folder of its tables");
   command.option("--split", arguments->split, "only these scenes fail; all by default");
   command.option("--faults", arguments->faults,
-                 "list such as frozen:4:other_scene:lying,beams:3; severities 1 to 5, 3 by default");
+                 "list such as frozen:4:other_scene:false_timestamps,beams:3; severities 1 to 5, 3 by default");
   command.option("--out", arguments->out, "folder to write");
   command.option("--list", arguments->list, "print every fault with its parameters and stated quality");
   command.run([arguments](const CommonOptions& common) { return run_faults(*arguments, common); });

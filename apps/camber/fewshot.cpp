@@ -23,7 +23,7 @@ struct FewshotArguments {
 episodes::FewshotOptions defaults_of(const FewshotArguments& arguments) {
   if (arguments.resume.empty()) return {};
   const auto folder = train::RunFolder::open(arguments.resume);
-  return config::load<episodes::FewshotOptions>({.file = folder.config().string(), .arguments = {}});
+  return config::load_stored<episodes::FewshotOptions>(folder.config().string());
 }
 
 // Data that lie here are named so that the run finds them from any folder; others are looked for below CAMBER_DATA.

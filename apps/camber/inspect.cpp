@@ -7,7 +7,7 @@
 #include "apps/camber/commands.h"
 #include "camber/console/progress.h"
 #include "camber/data/cue_separation.h"
-#include "camber/data/frame_picture.h"
+#include "camber/data/frame_image.h"
 #include "camber/data/gates.h"
 #include "camber/data/inspection.h"
 #include "camber/data/splits.h"
@@ -20,29 +20,29 @@ namespace {
 constexpr int kJpegQuality = 75;
 
 struct InspectArguments {
-  std::string data{}, version = "v1.0-simulated", split{}, scenes{}, picture{}, sheet{}, faults = "none";
+  std::string data{}, version = "v1.0-simulated", split{}, scenes{}, image{}, sheet{}, faults = "none";
   std::int64_t frame = 0, severity = 3;
   bool gates = false, cues = false, points = false, tables_only = false, read = false;
 };
 
-// Frames at the size of the data set's own pictures; large ones at half of it.
+// Frames at the size of the data set's own images; large ones at half of it.
 data::FrameOptions frames_of(const data::Dataset& dataset) {
   data::FrameOptions options{.feature_stride = 1};
   for (const data::SampleData& row : dataset.tables().sample_data) {
     if (row.width < 1) continue;
     const std::int64_t shrink = row.width > 800 ? 2 : 1;
-    options.picture_width = row.width / shrink;
-    options.picture_height = row.height / shrink;
+    options.image_width = row.width / shrink;
+    options.image_height = row.height / shrink;
     break;
   }
   options.sweeps.previous = 0;
   return options;
 }
 
-void write_picture(const std::string& path, const drawing::Canvas& canvas) {
+void write_image(const std::string& path, const drawing::Canvas& canvas) {
   if (path.ends_with(".png")) return storage::write_file(path, drawing::encode_png(canvas));
   if (!path.ends_with(".jpg"))
-    throw std::invalid_argument(fmt::format("[inspect] a picture must end in .png or .jpg, got {}", path));
+    throw std::invalid_argument(fmt::format("[inspect] an image must end in .png or .jpg, got {}", path));
   const auto bytes = drawing::encode_jpeg(canvas.pixels().data(), canvas.width(), canvas.height(), kJpegQuality);
   storage::write_file(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
@@ -53,14 +53,14 @@ void draw(const InspectArguments& arguments, const data::Dataset& dataset, const
   if (arguments.frame < 0 || arguments.frame >= count)
     throw std::invalid_argument(fmt::format("[inspect] --frame must be 0 to {}, got {}", count - 1, arguments.frame));
   const data::Index sample = split.samples[static_cast<std::size_t>(arguments.frame)];
-  if (!arguments.picture.empty()) {
+  if (!arguments.image.empty()) {
     const data::SensorFrame sensor_frame = load_sensor_frame(
         dataset, sample, frames, data::parse_faults(arguments.faults), split.samples, random::Stream(seed, "faults"));
-    write_picture(arguments.picture, data::draw_frame(sensor_frame, {.points_in_pictures = arguments.points}));
+    write_image(arguments.image, data::draw_frame(sensor_frame, {.points_in_images = arguments.points}));
   }
   if (!arguments.sheet.empty())
-    write_picture(arguments.sheet, data::draw_fault_sheet(dataset, sample, split.samples, frames,
-                                                          static_cast<int>(arguments.severity), seed));
+    write_image(arguments.sheet, data::draw_fault_sheet(dataset, sample, split.samples, frames,
+                                                        static_cast<int>(arguments.severity), seed));
 }
 
 data::Split chosen_split(const data::Dataset& dataset, const InspectArguments& arguments) {
@@ -81,8 +81,8 @@ void check(const InspectArguments& arguments, const CommonOptions& common) {
     throw std::invalid_argument("[inspect] --format must be text or json with --gates and --cues, got csv");
   if (arguments.gates && arguments.cues && common.format == Format::kJson)
     throw std::invalid_argument("[inspect] --gates and --cues must be asked for one by one with --format json");
-  for (const std::string& picture : {arguments.picture, arguments.sheet})
-    if (!picture.empty()) storage::check_writable(picture);
+  for (const std::string& image : {arguments.image, arguments.sheet})
+    if (!image.empty()) storage::check_writable(image);
 }
 
 // What there is to count: objects by class, distance, visibility and points, files by sensor.
@@ -105,7 +105,7 @@ int count(const InspectArguments& arguments, const data::Dataset& dataset, const
 }
 
 int run_inspect(const InspectArguments& arguments, const CommonOptions& common) {
-  const bool draws = !arguments.picture.empty() || !arguments.sheet.empty();
+  const bool draws = !arguments.image.empty() || !arguments.sheet.empty();
   check(arguments, common);
   const auto threads = static_cast<int>(common.threads);
   const data::Dataset dataset(arguments.data, arguments.version, threads);
@@ -141,7 +141,7 @@ int run_inspect(const InspectArguments& arguments, const CommonOptions& common) 
 void register_inspect(Command& program) {
   auto arguments = std::make_shared<InspectArguments>();
   Command& command = program.add({.name = "inspect",
-                                  .summary = "look a data set over before use: objects, files, pictures with boxes",
+                                  .summary = "look a data set over before use: objects, files, images with boxes",
                                   .example = "camber inspect --data world --gates"});
   command.option("--data", arguments->data, "the data set's folder", Presence::kRequired);
   command.option("--version", arguments->version, "folder of its tables");
@@ -151,10 +151,10 @@ void register_inspect(Command& program) {
   command.option("--read", arguments->read, "read and decode the key frames' files, not only find them");
   command.option("--gates", arguments->gates, "can this world show trust? counts and probes without any network");
   command.option("--cues", arguments->cues, "how well the router's cues alone betray faulty sensors");
-  command.option("--picture", arguments->picture, "draw one frame with its true boxes to a .png or .jpg file");
+  command.option("--image", arguments->image, "draw one frame with its true boxes to a .png or .jpg file");
   command.option("--frame", arguments->frame, "which frame of the split is drawn");
   command.option("--faults", arguments->faults, "faults that happen to the drawn frame");
-  command.option("--points", arguments->points, "show LiDAR points on the cameras' pictures too");
+  command.option("--points", arguments->points, "show LiDAR points on the cameras' images too");
   command.option("--sheet", arguments->sheet, "draw every fault at once to a .png or .jpg file");
   command.option("--severity", arguments->severity, "severity of the faults on the sheet");
   command.run([arguments](const CommonOptions& common) { return run_inspect(*arguments, common); },

@@ -31,7 +31,7 @@ int main(int argument_count, char** arguments) {
   using namespace camber::app;
   keep_freed_memory();
   try {
-    Program program("A bounded, learnable lean for the queries of a transformer.", CAMBER_VERSION);
+    Program program("A bounded, learnable bias for the queries of a transformer.", CAMBER_VERSION);
     register_analyze(program.root());
     register_bench(program.root());
     register_eval(program.root());

@@ -10,7 +10,7 @@
 #include "camber/console/progress.h"
 #include "camber/data/fault.h"
 #include "camber/eval/results_file.h"
-#include "camber/runs/detector_picture.h"
+#include "camber/runs/detector_image.h"
 #include "camber/storage/atomic_file.h"
 
 namespace camber::app {
@@ -18,7 +18,7 @@ namespace {
 
 struct PredictArguments {
   DetectorArguments detector{};
-  std::string sample{}, scene{}, faults = "none", out{}, picture{};
+  std::string sample{}, scene{}, faults = "none", out{}, image{};
   double score = 0.3;
 };
 
@@ -45,9 +45,9 @@ void narrow(data::Split& split, const data::Dataset& dataset, const PredictArgum
   }
 }
 
-std::string picture_of(const std::vector<train::FoundFrame>& frames, const PredictArguments& arguments,
-                       const detection::DetectorOptions& options) {
-  train::FoundPictureOptions look{.min_score = arguments.score};
+std::string image_of(const std::vector<train::FoundFrame>& frames, const PredictArguments& arguments,
+                     const detection::DetectorOptions& options) {
+  train::FoundImageOptions look{.min_score = arguments.score};
   look.frame.range = std::max(std::abs(options.space.x_min), std::abs(options.space.x_max));
   if (frames.size() == 1) return drawing::encode_png(train::draw_found(frames[0], options, look));
   look.frame.bird_eye_pixels = 320;
@@ -55,9 +55,9 @@ std::string picture_of(const std::vector<train::FoundFrame>& frames, const Predi
 }
 
 int run_predict(PredictArguments& arguments, const CommonOptions& common) {
-  if (arguments.out.empty() && arguments.picture.empty())
-    throw std::invalid_argument("[predict] --out FILE.json, --picture FILE.png or both must be given");
-  for (const std::string& file : {arguments.out, arguments.picture})
+  if (arguments.out.empty() && arguments.image.empty())
+    throw std::invalid_argument("[predict] --out FILE.json, --image FILE.png or both must be given");
+  for (const std::string& file : {arguments.out, arguments.image})
     if (!file.empty()) storage::check_writable(file);
   arguments.detector.any_scene = !arguments.sample.empty() || !arguments.scene.empty();
   const std::vector<data::Fault> faults = data::parse_faults(arguments.faults);
@@ -66,7 +66,7 @@ int run_predict(PredictArguments& arguments, const CommonOptions& common) {
   std::vector<data::Index> fault_pool = data::fault_pool(*opened.dataset, opened.split);
   narrow(opened.split, *opened.dataset, arguments);
   constexpr std::size_t kLongestStrip = 20;
-  const std::size_t drawn = arguments.picture.empty() ? 0
+  const std::size_t drawn = arguments.image.empty()   ? 0
                             : arguments.scene.empty() ? 1
                                                       : std::min(kLongestStrip, opened.split.samples.size());
   console::Progress progress({.task = "predict",
@@ -89,18 +89,16 @@ int run_predict(PredictArguments& arguments, const CommonOptions& common) {
   train::run_passes(opened.detector, request, {{.condition = faults}}, {.frame = take});
   progress.finish();
   if (!arguments.out.empty()) eval::write_results(arguments.out, boxes);
-  if (!arguments.picture.empty())
-    storage::write_file(arguments.picture, picture_of(frames, arguments, opened.detector->options()));
-  const nlohmann::ordered_json json = {{"frames", boxes.samples()},
-                                       {"boxes", boxes.boxes.size()},
-                                       {"out", arguments.out},
-                                       {"picture", arguments.picture}};
+  if (!arguments.image.empty())
+    storage::write_file(arguments.image, image_of(frames, arguments, opened.detector->options()));
+  const nlohmann::ordered_json json = {
+      {"frames", boxes.samples()}, {"boxes", boxes.boxes.size()}, {"out", arguments.out}, {"image", arguments.image}};
   if (common.format == Format::kJson)
     print_answer(json.dump() + "\n");
   else
     print_answer(std::to_string(boxes.boxes.size()) + " boxes in " + std::to_string(boxes.samples()) + " frames" +
                  (arguments.out.empty() ? "" : ", results: " + arguments.out) +
-                 (arguments.picture.empty() ? "" : ", picture: " + arguments.picture) + "\n");
+                 (arguments.image.empty() ? "" : ", image: " + arguments.image) + "\n");
   return kSuccess;
 }
 
@@ -108,16 +106,16 @@ int run_predict(PredictArguments& arguments, const CommonOptions& common) {
 
 void register_predict(Command& program) {
   auto arguments = std::make_shared<PredictArguments>();
-  Command& command = program.add(
-      {.name = "predict",
-       .summary = "boxes of a trained detector as results_nusc.json, and a picture of them",
-       .example = "camber predict --run runs/demo --split test --out results_nusc.json --picture found.png"});
+  Command& command =
+      program.add({.name = "predict",
+                   .summary = "boxes of a trained detector as results_nusc.json, and an image of them",
+                   .example = "camber predict --run runs/demo --split test --out results_nusc.json --image found.png"});
   arguments->detector.declare(command);
   command.option("--sample", arguments->sample, "only the sample with this token");
-  command.option("--scene", arguments->scene, "only this scene; the picture becomes a strip of its frames");
+  command.option("--scene", arguments->scene, "only this scene; the image becomes a strip of its frames");
   command.option("--faults", arguments->faults, "faults of every frame, such as frozen:4");
   command.option("--out", arguments->out, "predictions in the submission format");
-  command.option("--picture", arguments->picture, "PNG of the first frame: from above and every camera");
+  command.option("--image", arguments->image, "PNG of the first frame: from above and every camera");
   command.option("--score", arguments->score, "found boxes below it are not drawn");
   command.run([arguments](const CommonOptions& common) { return run_predict(*arguments, common); });
 }

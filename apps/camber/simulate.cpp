@@ -65,7 +65,7 @@ void register_simulate(Command& program) {
                                   .example = "camber simulate --out world --scenes 10 --seed 7"});
   command.option("--out", arguments->out, "folder to write", Presence::kRequired);
   command.option("--scenes", arguments->simulation.scenes, "scenes in all splits together");
-  command.option("--reference-size", arguments->reference_size, "pictures of 1600 x 900 and 32 beams");
+  command.option("--reference-size", arguments->reference_size, "images of 1600 x 900 and 32 beams");
   command.configuration(arguments->simulation);
   command.run([arguments](const CommonOptions& common) { return run_simulate(*arguments, common); });
 }

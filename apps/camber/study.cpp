@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct StudyArguments {
-  std::string out{}, start{}, publish{}, run{}, into{}, pictures{};
+  std::string out{}, start{}, publish{}, run{}, into{}, images{};
   std::vector<std::string> only{};
   std::int64_t seeds = 0;
   bool resume = false, estimate = false, tables = false;
@@ -59,7 +59,7 @@ int run_one(const StudyArguments& arguments) {
     };
   };
   study::execute_run(arguments.options, folder, run,
-                     {.trained = tell("trained"), .judged = tell("judged"), .say = [](const std::string& line) {
+                     {.trained = tell("trained"), .evaluated = tell("evaluated"), .say = [](const std::string& line) {
                         std::fprintf(stderr, "%s\n", line.c_str());
                       }});
   return kSuccess;
@@ -68,10 +68,10 @@ int run_one(const StudyArguments& arguments) {
 int write_tables(const StudyArguments& arguments) {
   const study::StudyResults results = study::read_study(arguments.out);
   const std::string tables = study::findings_in_markdown(results) + to_markdown(all_tables(results));
-  if (!arguments.pictures.empty()) {
-    fs::create_directories(arguments.pictures);
-    for (const report::StudyPicture& picture : report::study_pictures(results))
-      storage::write_file(fs::path(arguments.pictures) / (picture.name + ".svg"), picture.svg);
+  if (!arguments.images.empty()) {
+    fs::create_directories(arguments.images);
+    for (const report::StudyImage& image : report::study_images(results))
+      storage::write_file(fs::path(arguments.images) / (image.name + ".svg"), image.svg);
   }
   if (arguments.into.empty()) {
     print_answer(tables);
@@ -145,7 +145,7 @@ int run_study(StudyArguments& arguments, const CommonOptions& common) {
     if (seconds > shown) progress->advance(seconds - shown);
     shown = std::max(shown, seconds);
   };
-  const study::StudyResult result = study::carry_out(request);
+  const study::StudyResult result = study::run_study(request);
   progress.reset();
   print_answer(written(result, arguments, common.format));
   return result.failed > 0 || result.stopped_at_gates ? kFailure : kSuccess;
@@ -168,7 +168,7 @@ void register_study(Command& program) {
   command.option("--estimate", arguments->estimate, "say how long it would take, and leave nothing behind");
   command.option("--tables", arguments->tables, "make every table again from the records alone");
   command.option("--into", arguments->into, "with --tables: Markdown file with <!-- tables --> ... to put them in");
-  command.option("--pictures", arguments->pictures, "with --tables: folder for the pictures, as SVG");
+  command.option("--images", arguments->images, "with --tables: folder for the images, as SVG");
   command.option("--run", arguments->run, "one run alone, such as trust_s3: what the queue starts");
   command.configuration<study::StudyOptions>(arguments->options, [arguments] { return defaults_of(*arguments); });
   command.run([arguments](const CommonOptions& common) { return run_study(*arguments, common); });

@@ -13,7 +13,7 @@ using verification::Check;
 
 std::string line(const Check& check) {
   return std::string(check.passed ? "ok    " : "FAIL  ") + check.section + ": " + check.promise + "\n        " +
-         check.figure + "\n";
+         check.measured + "\n";
 }
 
 std::string to_json(const std::vector<Check>& checks) {
@@ -22,8 +22,10 @@ std::string to_json(const std::vector<Check>& checks) {
   std::size_t failed = 0;
   for (const Check& check : checks) {
     failed += !check.passed;
-    answer["checks"].push_back(
-        {{"section", check.section}, {"promise", check.promise}, {"figure", check.figure}, {"passed", check.passed}});
+    answer["checks"].push_back({{"section", check.section},
+                                {"promise", check.promise},
+                                {"measured", check.measured},
+                                {"passed", check.passed}});
   }
   answer["passed"] = checks.size() - failed;
   answer["failed"] = failed;

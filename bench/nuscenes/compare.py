@@ -41,21 +41,21 @@ def best_of(count, command, output=None):
     return min((Run(command, output) for _ in range(count)), key=lambda run: run.seconds)
 
 
-def numbers(tree, place=""):
-    """Every number of the metrics, by its place."""
+def numbers(tree, position=""):
+    """Every number of the metrics, by its path."""
     if isinstance(tree, dict):
-        return {k: v for key in tree for k, v in numbers(tree[key], "%s/%s" % (place, key)).items()}
-    return {place: tree}
+        return {k: v for key in tree for k, v in numbers(tree[key], "%s/%s" % (position, key)).items()}
+    return {position: tree}
 
 
 class Agreement:
-    """The figures of two metrics_summary.json, number by number."""
+    """The values of two metrics_summary.json, number by number."""
 
     def __init__(self, ours, theirs):
         keys = ("label_aps", "mean_dist_aps", "mean_ap", "label_tp_errors", "tp_errors", "tp_scores", "nd_score")
         a, b = (numbers({key: json.loads(file.read_text())[key] for key in keys}) for file in (ours, theirs))
         if a.keys() != b.keys():
-            raise SystemExit("other figures than the devkit: %s" % sorted(a.keys() ^ b.keys()))
+            raise SystemExit("other values than the devkit: %s" % sorted(a.keys() ^ b.keys()))
         other = {k: abs(a[k] - b[k]) for k in b if json.dumps(a[k]) != json.dumps(b[k])}
         self.values, self.equal = len(b), len(b) - len(other)
         self.worst = max(other, key=lambda k: math.inf if math.isnan(other[k]) else other[k], default=None)
@@ -183,16 +183,16 @@ def main():
     parser.add_argument("--program", default="build/camber")
     parser.add_argument("--only", choices=["metrics", "tables"])
     parser.add_argument("--repeats", type=int, default=3, help="runs of camber; the fastest counts")
-    parser.add_argument("--json", type=Path, help="write the figures there")
+    parser.add_argument("--json", type=Path, help="write the values there")
     arguments = parser.parse_args()
-    figures = {}
+    values = {}
     for job, compare in (("metrics", compare_metrics), ("tables", compare_tables)):
         if arguments.only in (None, job):
             with tempfile.TemporaryDirectory() as folder:
-                figures[job] = compare(Path(arguments.program).resolve(), Path(folder), arguments.repeats)
+                values[job] = compare(Path(arguments.program).resolve(), Path(folder), arguments.repeats)
     if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
-    sys.exit(0 if all(entry["good"] for entry in figures.values()) else 1)
+        arguments.json.write_text(json.dumps(values, indent=2) + "\n")
+    sys.exit(0 if all(entry["good"] for entry in values.values()) else 1)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from .attention import (
     scaled_dot_product_attention,
     sparse_attention,
 )
-from .attention_bias import AttentionBias, PlacedWindows
+from .attention_bias import AttentionBias, BiasWindows
 from .bounded_scale import SCALE_PRESETS, BoundedScale, BoundsStage
 from .scale_projection import project_after_step, project_scales
 from .sensors import BevGrid, CameraMap
@@ -35,10 +35,10 @@ __all__ = [
     "AttentionResult",
     "AttentionStatistics",
     "BevGrid",
+    "BiasWindows",
     "BoundedScale",
     "BoundsStage",
     "CameraMap",
-    "PlacedWindows",
     "Segments",
     "StructuredBias",
     "Windows",

@@ -25,15 +25,15 @@ from .structured_bias import (
     window_profile,
 )
 
-# In place of a clip: the scale's max, whatever it is at the moment.
+# Instead of a clip: the scale's max, whatever it is at the moment.
 _SCALE_MAX = -1.0
 _REFERENCE_GRID, _REFERENCE_CAMERA = BevGrid(), CameraMap()
 ScaleSharing = Literal["shared", "per_modality", "per_layer", "per_head"]
 
 
 @dataclass(frozen=True)
-class PlacedWindows:
-    """Windows round the queries' places, made once and shared by all layers and heads."""
+class BiasWindows:
+    """Windows round the queries' positions, made once and shared by all layers and heads."""
 
     index: WindowIndex
     profile: Tensor  # float [nnz]: g(d)
@@ -42,7 +42,7 @@ class PlacedWindows:
 
 
 def _check_range(trust: Tensor) -> None:
-    """Beyond 1 a weight would carry the lean past the scale's max, where the clip kills the gradients of both.
+    """Beyond 1 a weight would carry the bias past the scale's max, where the clip kills the gradients of both.
 
     NaN is passed on: a training that skips broken steps must see it.
     """
@@ -57,14 +57,14 @@ def _check_range(trust: Tensor) -> None:
 class AttentionBias(torch.nn.Module):
     """Reference points, camera matrices and trust in, a `StructuredBias` out.
 
-    windows: value = g(d) * clip(trust * scale, +-c) on the cells round the query's place, on the grid for the trust in
+    windows: value = g(d) * clip(trust * scale, +-c) on the cells round the query's position, on the grid for the trust in
     LiDAR and in every camera that sees the point for the trust in the cameras; nothing elsewhere. segments: value =
     clip(trust * segment_scale) on all keys of the grid and of each camera.
 
     Keys are ordered as in CMT: the grid row by row, then every camera's map row by row. grid=None leaves the grid out
     (PETR), camera=None the cameras. point_range = (x_min, y_min, z_min, x_max, y_max, z_max) says that reference points
     come in [0, 1] and what they span (CMT's pc_range). trust is [B, Q, X]: LiDAR, then one for all cameras, or one a
-    camera with per_camera, and lies in [-1, 1], which is checked: then the lean stays within the scale, and a clip of
+    camera with per_camera, and lies in [-1, 1], which is checked: then the bias stays within the scale, and a clip of
     the scale's max or more leaves every gradient alive; beyond a smaller clip trust and scale have none. No gradient
     flows through reference points: cells are whole numbers.
 
@@ -77,10 +77,10 @@ class AttentionBias(torch.nn.Module):
     >>> matrix = torch.tensor([[20.0, 32, 0, 0], [0, 16, -20, 0], [0, 1, 0, 0], [0, 0, 0, 1]])    # looks along +y
     >>> points = torch.tensor([[[0.5, 4.0, 0.0], [0.5, -4.0, 0.0]]])                 # before and behind the camera
     >>> trust = torch.full((1, 2, 2), 0.8, requires_grad=True)
-    >>> lean = bias(points, matrix[None, None], trust)
-    >>> lean.windows.row_offsets.tolist(), lean.segments.offsets.tolist()
+    >>> structured = bias(points, matrix[None, None], trust)
+    >>> structured.windows.row_offsets.tolist(), structured.segments.offsets.tolist()
     ([0, 34, 59], [0, 256, 384])
-    >>> lean.windows.value.unique().tolist()
+    >>> structured.windows.value.unique().tolist()
     [2.0]
     """
 
@@ -148,28 +148,30 @@ class AttentionBias(torch.nn.Module):
         available: Tensor | None = None,
         boxes: Tensor | None = None,
     ) -> StructuredBias:
-        """The bias of one decoder layer: `lean` at the windows of `place`."""
-        return self.lean(trust, self.place(reference_points, lidar2img, available=available, boxes=boxes), layer=layer)
+        """The bias of one decoder layer: `from_windows` at the windows of `windows_at`."""
+        return self.from_windows(
+            trust, self.windows_at(reference_points, lidar2img, available=available, boxes=boxes), layer=layer
+        )
 
     @torch.no_grad()
-    def place(
+    def windows_at(
         self,
         reference_points: Tensor,
         lidar2img: Matrices | None = None,
         *,
         available: Tensor | None = None,
         boxes: Tensor | None = None,
-    ) -> PlacedWindows:
+    ) -> BiasWindows:
         """The windows of queries at reference points [B, Q, 3] (metres, LiDAR frame, or [0, 1] with point_range).
 
-        lidar2img [B, V, 4, 4] takes LiDAR points onto the network's picture: a tensor, an array, or lists of them as
+        lidar2img [B, V, 4, 4] takes LiDAR points onto the network's image: a tensor, an array, or lists of them as
         mmdetection3d's img_metas hold them (for each element of the batch a list of one 4 x 4 array a camera). Maps that available [B, M] calls absent get
         no window. With boxes [B, Q, 7] = (cx, cy, cz, length, width, height, yaw) the windows follow the objects: the
         smallest odd size that covers the projected box, within 3 .. 31.
 
         >>> import torch, camber
         >>> bias = camber.AttentionBias(camera=None, point_range=(-51.2, -51.2, -5, 51.2, 51.2, 3))
-        >>> placed = bias.place(torch.full((1, 1, 3), 0.5))
+        >>> placed = bias.windows_at(torch.full((1, 1, 3), 0.5))
         >>> placed.index.key_index.numel(), placed.shape
         (25, (1, 1, 16384))
         """
@@ -198,9 +200,9 @@ class AttentionBias(torch.nn.Module):
         shapes = torch.tensor(maps, dtype=torch.int64)
         index = WindowIndex(*torch.ops.camber.build_windows(center, sizes, shapes))
         shape = (center.shape[0], center.shape[1], sum(columns * rows for columns, rows in maps))
-        return PlacedWindows(index, window_profile(index, sizes, self.form), segment_offsets(shapes), shape)
+        return BiasWindows(index, window_profile(index, sizes, self.form), segment_offsets(shapes), shape)
 
-    def lean(self, trust: Tensor, placed: PlacedWindows, *, layer: int = 0) -> StructuredBias:
+    def from_windows(self, trust: Tensor, placed: BiasWindows, *, layer: int = 0) -> StructuredBias:
         """The bias of a layer from trust [B, Q, X]; differentiable in trust and in the scales."""
         maps = placed.offsets.shape[0] - 1
         windows: Windows | None = None
@@ -212,16 +214,16 @@ class AttentionBias(torch.nn.Module):
             windows = Windows(placed.index.row_offsets, placed.index.key_index, once(self._hand_over(value)))
         segment_value: Tensor | None = None
         if self.segment_scale is not None:
-            lean = self._weights_by_map(trust, maps) * self._factor(self.segment_scale(), maps, layer)
-            limit = self.segment_scale.bounds[1].to(lean.dtype)
-            segment_value = once(self._hand_over(lean.clamp(-limit, limit).transpose(0, 1)))
+            bias = self._weights_by_map(trust, maps) * self._factor(self.segment_scale(), maps, layer)
+            limit = self.segment_scale.bounds[1].to(bias.dtype)
+            segment_value = once(self._hand_over(bias.clamp(-limit, limit).transpose(0, 1)))
         return StructuredBias(windows, Segments(placed.offsets, segment_value), placed.shape)
 
     def strength(self, trust: Tensor, maps: int, *, layer: int = 0) -> Tensor:
-        """clip(trust * scale, +-c) per map, [Hb, B*Q, M]: the effective lean without the window's profile."""
-        lean = self._weights_by_map(trust, maps) * self._factor(self.scale(), maps, layer)
-        limit = self._clip_tensor().to(lean.dtype)
-        return lean.clamp(-limit, limit).flatten(1, 2)
+        """clip(trust * scale, +-c) per map, [Hb, B*Q, M]: the effective bias without the window's profile."""
+        bias = self._weights_by_map(trust, maps) * self._factor(self.scale(), maps, layer)
+        limit = self._clip_tensor().to(bias.dtype)
+        return bias.clamp(-limit, limit).flatten(1, 2)
 
     @property
     def clip(self) -> float:
@@ -341,7 +343,7 @@ class AttentionBias(torch.nn.Module):
             if 4 * min(largest, columns) * min(largest, rows) > columns * rows:
                 warnings.warn(
                     f"[AttentionBias] a window of {largest} x {largest} cells covers more than a quarter of map {m} "
-                    f"({columns} x {rows}): it hardly tells one place from another",
+                    f"({columns} x {rows}): it hardly tells one position from another",
                     stacklevel=4,
                 )
 

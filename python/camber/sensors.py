@@ -62,7 +62,7 @@ class BevGrid:
 
 @dataclass(frozen=True)
 class CameraMap:
-    """One camera as the network sees it: the picture that enters the network and the feature map that comes out.
+    """One camera as the network sees it: the image that enters the network and the feature map that comes out.
 
     >>> import camber
     >>> camber.CameraMap(width=800, height=320, columns=50, rows=20).keys
@@ -83,9 +83,9 @@ class CameraMap:
     def keys(self) -> int:
         return self.columns * self.rows
 
-    def cells_at(self, picture: Projection) -> Tensor:
+    def cells_at(self, image: Projection) -> Tensor:
         """(column, row) of projected points, int64 [..., 2]; -1 where the camera does not see the point."""
-        u, v, depth = picture
+        u, v, depth = image
         seen = (depth > MINIMUM_DEPTH) & (u >= 0) & (u < self.width) & (v >= 0) & (v < self.height)
         # A stride that is no whole number may round the last pixel up to the border.
         column = (u / (self.width / self.columns)).floor().clamp(max=self.columns - 1)
@@ -114,7 +114,7 @@ def host_matrices(lidar2img: Matrices) -> Tensor:
 
 
 class Projection(NamedTuple):
-    """Points on the network's picture, each [..., V]."""
+    """Points on the network's image, each [..., V]."""
 
     u: Tensor
     v: Tensor

@@ -1,4 +1,4 @@
-"""What leans a query toward keys, stored as what it is and never as a [B, H, Q, K] tensor."""
+"""A bias of queries toward keys, stored as what it is and never as a [B, H, Q, K] tensor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LAYOUTS = {
 
 
 class Windows(NamedTuple):
-    """A sparse additive bias: row b * Q + q of `row_offsets` lists the keys that query q of element b leans to.
+    """A sparse additive bias: row b * Q + q of `row_offsets` lists the keys that query q of element b is biased to.
 
     row_offsets int64 [B*Q+1] from 0 to nnz; key_index int32 [nnz], sorted and unique in a row; value [Hb, nnz] with
     Hb = 1 (shared by the heads) or H, differentiable. -inf removes a key; +inf, and in float 2^125 and more, is refused.

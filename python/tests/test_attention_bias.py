@@ -57,8 +57,8 @@ def cell_by_hand(point, matrices, m):
     return min(int(u // (100 / 21)), 20), min(int(v // 4), 14)
 
 
-def dense_by_loop(points, matrices, lean, sizes, form="box"):
-    """[B, Q, K] for lean [B, Q, M], the signed strength on each map."""
+def dense_by_loop(points, matrices, strength, sizes, form="box"):
+    """[B, Q, K] for strength [B, Q, M], the signed strength on each map."""
     shapes = [(GRID.columns, GRID.rows)] + [(CAMERA.columns, CAMERA.rows)] * VIEWS
     starts = [0, *itertools.accumulate(c * r for c, r in shapes)]
     dense = torch.zeros(*points.shape[:2], starts[-1], dtype=torch.float64)
@@ -71,7 +71,7 @@ def dense_by_loop(points, matrices, lean, sizes, form="box"):
             dx, dy = abs(x - place[0]), abs(y - place[1])
             if max(dx, dy) <= size // 2:
                 g = 1.0 if form == "box" else math.exp(-(dx**2 + dy**2) / (2 * (size / 6) ** 2))
-                dense[b, q, starts[m] + y * columns + x] = g * lean[b, q, m]
+                dense[b, q, starts[m] + y * columns + x] = g * strength[b, q, m]
     return dense
 
 
@@ -93,11 +93,11 @@ def test_windows_are_those_of_a_slow_loop(form):
     points, matrices = draw_points(), rig()
     trust = torch.rand(BATCH, QUERIES, 2, dtype=torch.float64) * 2 - 1
     bias = camber.AttentionBias(GRID, CAMERA, camera_window=7, form=form)
-    lean = bias(points, matrices, trust)
+    structured = bias(points, matrices, trust)
     by_map = 2.5 * torch.cat((trust[..., :1], trust[..., 1:].expand(-1, -1, VIEWS)), -1)
     expected = dense_by_loop(points, matrices, by_map, fixed_sizes(), form)
-    torch.testing.assert_close(lean.materialize().squeeze(1), expected, atol=1e-6, rtol=1e-6)
-    assert lean.segments.offsets.tolist() == [0, 1280, 1595, 1910, 2225]
+    torch.testing.assert_close(structured.materialize().squeeze(1), expected, atol=1e-6, rtol=1e-6)
+    assert structured.segments.offsets.tolist() == [0, 1280, 1595, 1910, 2225]
 
 
 def test_normalised_points_are_those_of_their_range():
@@ -114,28 +114,28 @@ def test_normalised_points_are_those_of_their_range():
 def test_one_weight_a_camera():
     points, matrices = draw_points(), rig()
     trust = torch.rand(BATCH, QUERIES, 1 + VIEWS, dtype=torch.float64)
-    lean = camber.AttentionBias(GRID, CAMERA, camera_window=7, per_camera=True)(points, matrices, trust)
+    structured = camber.AttentionBias(GRID, CAMERA, camera_window=7, per_camera=True)(points, matrices, trust)
     expected = dense_by_loop(points, matrices, 2.5 * trust, fixed_sizes())
-    torch.testing.assert_close(lean.materialize().squeeze(1), expected, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(structured.materialize().squeeze(1), expected, atol=1e-6, rtol=1e-6)
 
 
-def test_segments_lean_on_whole_maps():
+def test_segments_bias_whole_maps():
     points, matrices = draw_points(), rig()
     trust = torch.rand(BATCH, QUERIES, 2, dtype=torch.float64) * 2 - 1
     bias = camber.AttentionBias(GRID, CAMERA, windows=False, segments=True, segment_scale={"init": 4.0})
-    lean = bias(points, matrices, trust)
-    assert lean.windows is None
+    structured = bias(points, matrices, trust)
+    assert structured.windows is None
     weights = torch.cat((trust[..., :1], trust[..., 1:].expand(-1, -1, VIEWS)), -1)
-    torch.testing.assert_close(lean.segments.value, (4.0 * weights).unsqueeze(1))
+    torch.testing.assert_close(structured.segments.value, (4.0 * weights).unsqueeze(1))
 
 
 def test_absent_sensors_hold_no_window():
     points, matrices = draw_points(), rig()
     available = torch.tensor([[True, True, False, True], [False, True, True, True]])
     bias = camber.AttentionBias(GRID, CAMERA, camera_window=7)
-    lean = bias(points, matrices, torch.ones(BATCH, QUERIES, 2), available=available).materialize()
-    assert lean[0, ..., 1595:1910].abs().max() == 0 and lean[1, ..., :1280].abs().max() == 0
-    assert lean[0, ..., :1280].abs().max() == 2.5 and lean[1, ..., 1595:1910].abs().max() == 2.5
+    structured = bias(points, matrices, torch.ones(BATCH, QUERIES, 2), available=available).materialize()
+    assert structured[0, ..., 1595:1910].abs().max() == 0 and structured[1, ..., :1280].abs().max() == 0
+    assert structured[0, ..., :1280].abs().max() == 2.5 and structured[1, ..., 1595:1910].abs().max() == 2.5
 
 
 def test_windows_follow_the_objects():
@@ -169,9 +169,9 @@ def test_windows_follow_the_objects():
     points, boxes, sizes = points[:, 3:], boxes[:, 3:], sizes[:, 3:]  # without the point that is no number
     trust = torch.ones(BATCH, QUERIES - 3, 2, dtype=torch.float64)
     with pytest.warns(UserWarning, match="covers more than a quarter of map"):
-        lean = camber.AttentionBias(GRID, CAMERA)(points, matrices, trust, boxes=boxes)
+        structured = camber.AttentionBias(GRID, CAMERA)(points, matrices, trust, boxes=boxes)
     expected = dense_by_loop(points, matrices, 2.5 * torch.ones(BATCH, QUERIES - 3, 1 + VIEWS), sizes)
-    torch.testing.assert_close(lean.materialize().squeeze(1), expected, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(structured.materialize().squeeze(1), expected, atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize("sharing", ["shared", "per_modality", "per_layer", "per_head"])
@@ -198,9 +198,9 @@ def test_clip_and_its_schedule():
     points, matrices = draw_points(), rig()
     bias = camber.AttentionBias(GRID, CAMERA, camera_window=7, clip=2.0, clip_schedule=[(3, 1.0)])
     trust = torch.full((BATCH, QUERIES, 2), 0.8, requires_grad=True)  # 0.8 * 2.5 lies on the clip
-    lean = bias(points, matrices, trust)
-    assert lean.windows.value.max() == 2.0
-    lean.windows.value.sum().backward()
+    structured = bias(points, matrices, trust)
+    assert structured.windows.value.max() == 2.0
+    structured.windows.value.sum().backward()
     assert trust.grad.abs().max() > 0  # the gradient passes at the bound
     bias.apply_schedule(epoch=3)
     assert bias.clip == 1.0
@@ -211,37 +211,39 @@ def test_clip_and_its_schedule():
 def test_gradients_reach_trust_and_scales():
     points, matrices = draw_points()[:, :6], rig()
     bias = camber.AttentionBias(GRID, CAMERA, camera_window=7, segments=True).double()
-    placed = bias.place(points, matrices)
+    placed = bias.windows_at(points, matrices)
 
     def dense(trust, scale, segment_scale):
         parameters = {"scale.raw": scale, "segment_scale.raw": segment_scale}
-        lean = torch.func.functional_call(Lean(bias), {f"bias.{k}": v for k, v in parameters.items()}, (trust, placed))
-        return lean.windows.value, lean.segments.value
+        structured = torch.func.functional_call(
+            FromWindows(bias), {f"bias.{k}": v for k, v in parameters.items()}, (trust, placed)
+        )
+        return structured.windows.value, structured.segments.value
 
     trust = torch.rand(BATCH, 6, 2, dtype=torch.float64, requires_grad=True)
     scales = [torch.tensor(2.5, dtype=torch.float64, requires_grad=True) for _ in range(2)]
     assert torch.autograd.gradcheck(dense, (trust, *scales))
 
 
-class Lean(torch.nn.Module):
+class FromWindows(torch.nn.Module):
     def __init__(self, bias):
         super().__init__()
         self.bias = bias
 
     def forward(self, trust, placed):
-        return self.bias.lean(trust, placed)
+        return self.bias.from_windows(trust, placed)
 
 
-def test_lean_compiles_to_one_graph():
+def test_from_windows_compiles_to_one_graph():
     points, matrices = draw_points(), rig()
     bias = camber.AttentionBias(GRID, CAMERA, camera_window=7, segments=True)
-    placed = bias.place(points, matrices)
+    placed = bias.windows_at(points, matrices)
     keys = placed.shape[2]
     q, k, v = (torch.randn(BATCH, 4, n, 8) for n in (QUERIES, keys, keys))
     trust = torch.rand(BATCH, QUERIES, 2, requires_grad=True)
 
     def attend(trust, placed):
-        return camber.biased_attention(q, k, v, bias.lean(trust, placed)).output.square().sum()
+        return camber.biased_attention(q, k, v, bias.from_windows(trust, placed)).output.square().sum()
 
     loss = torch.compile(attend, fullgraph=True, backend="aot_eager")(trust, placed)
     leaves = (trust, bias.scale.raw, bias.segment_scale.raw)

@@ -14,10 +14,10 @@ def test_half_trust_is_computed_in_float(dtype):
     points, matrices = draw_points(), rig()
     bias = camber.AttentionBias(GRID, CAMERA, camera_window=7, segments=True, scale={"init": 2.4})
     trust = torch.rand(BATCH, QUERIES, 2).to(dtype).requires_grad_(True)
-    lean, exact = bias(points, matrices, trust), bias(points, matrices, trust.detach().float())
-    assert torch.equal(lean.windows.value, exact.windows.value)
-    assert torch.equal(lean.segments.value, exact.segments.value)
-    (lean.windows.value.sum() + lean.segments.value.sum()).backward()
+    structured, exact = bias(points, matrices, trust), bias(points, matrices, trust.detach().float())
+    assert torch.equal(structured.windows.value, exact.windows.value)
+    assert torch.equal(structured.segments.value, exact.segments.value)
+    (structured.windows.value.sum() + structured.segments.value.sum()).backward()
     assert trust.grad.dtype == dtype and trust.grad.abs().max() > 0
 
 
@@ -39,12 +39,12 @@ def layers(bias, trust, placed, reentrant):
     torch.manual_seed(9)
     keys = placed.shape[2]
     q, k, v = (torch.randn(BATCH, 4, n, 8) for n in (QUERIES, keys, keys))
-    lean = bias.lean(trust, placed)
+    structured = bias.from_windows(trust, placed)
     q.requires_grad_(True)
     for _ in range(2):
 
         def attend(q):
-            return camber.biased_attention(q, k, v, lean).output
+            return camber.biased_attention(q, k, v, structured).output
 
         q = attend(q) if reentrant is None else checkpoint(attend, q, use_reentrant=reentrant)
     return q.square().sum()
@@ -52,7 +52,7 @@ def layers(bias, trust, placed, reentrant):
 
 def test_checkpointed_layers_share_a_bias():
     bias = camber.AttentionBias(GRID, CAMERA, camera_window=7, segments=True)
-    placed = bias.place(draw_points(), rig())
+    placed = bias.windows_at(draw_points(), rig())
     trust = torch.rand(BATCH, QUERIES, 2, requires_grad=True)
     leaves = (trust, bias.scale.raw, bias.segment_scale.raw)
     expected = torch.autograd.grad(layers(bias, trust, placed, None), leaves)
@@ -63,7 +63,7 @@ def test_checkpointed_layers_share_a_bias():
 @pytest.mark.parametrize("options", [{}, {"windows": False, "segments": True}])
 def test_reentrant_checkpoints_of_a_shared_bias_are_a_sentence(options):
     bias = camber.AttentionBias(GRID, CAMERA, camera_window=7, **options)
-    placed = bias.place(draw_points(), rig())
+    placed = bias.windows_at(draw_points(), rig())
     loss = layers(bias, torch.rand(BATCH, QUERIES, 2, requires_grad=True), placed, True)
     with pytest.raises(RuntimeError) as error:
         loss.backward()
@@ -77,17 +77,17 @@ def test_matrices_may_be_lists_of_arrays():
     """As img_metas hold them: a list of one array a camera for each element of the batch."""
     points, matrices = draw_points(), rig()
     bias = camber.AttentionBias(GRID, CAMERA, camera_window=7)
-    expected = bias.place(points, matrices).index
+    expected = bias.windows_at(points, matrices).index
     arrays = [[matrix.numpy() for matrix in element] for element in matrices]
     for given in (arrays, matrices.numpy(), [numpy.stack(element) for element in arrays], matrices.tolist()):
-        index = bias.place(points, given).index
+        index = bias.windows_at(points, given).index
         assert all(torch.equal(got, wanted) for got, wanted in zip(index, expected, strict=True))
     for bad, got in ((["a"], "list"), ([arrays[0], arrays[1][:1]], "list"), ("rig", "str")):
         start = (
             "lidar2img must be a tensor, an array or lists of 4 x 4 arrays, as many for each element of the batch, got "
         )
         with pytest.raises(ValueError, match=rf"^\[AttentionBias\] {start}{got} \("):
-            bias.place(points, bad)
+            bias.windows_at(points, bad)
 
 
 @pytest.mark.parametrize("segments", [False, True])
@@ -97,13 +97,13 @@ def test_a_shared_scale_may_have_one_dimension(segments):
     options = {"camera_window": 7, "segments": segments}
     bias = camber.AttentionBias(GRID, CAMERA, scale=one, segment_scale=one, **options)
     assert bias.scale.raw.shape == (1,)
-    lean, expected = (
+    structured, expected = (
         bias(points, matrices, trust),
         camber.AttentionBias(GRID, CAMERA, **options)(points, matrices, trust),
     )
-    assert torch.equal(lean.windows.value, expected.windows.value)
+    assert torch.equal(structured.windows.value, expected.windows.value)
     if segments:
-        assert torch.equal(lean.segments.value, expected.segments.value)
+        assert torch.equal(structured.segments.value, expected.segments.value)
 
 
 def test_a_shape_that_does_not_fit_the_sharing_is_a_sentence():

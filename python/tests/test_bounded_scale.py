@@ -136,7 +136,7 @@ def recovery(constraint, log):
     ],
 )
 def test_recovers_as_the_cpp_module_does(constraint, log_steps, linear_steps):
-    # The figures of docs/bounded_scale.md, which the C++ tests print.
+    # The values of docs/bounded_scale.md, which the C++ tests print.
     assert recovery(constraint, log=True)[0] == log_steps
     steps, wound_up = recovery(constraint, log=False)
     assert steps == linear_steps

@@ -170,26 +170,26 @@ def test_biases_are_those_of_cpp(records, dtype):
         prefix = f"bias/{case}/{dtype}"
         bias = bias_of(case, table).to(DTYPES[dtype])
         trust = tensors[f"{prefix}/trust"].clone().requires_grad_(True)
-        placed = bias.place(
+        placed = bias.windows_at(
             tensors[f"{prefix}/points"], tensors[f"{prefix}/lidar2img"], boxes=tensors.get(f"{prefix}/boxes")
         )
         for epoch, step in MOMENTS:
             at = f"{prefix}/epoch{epoch}"
             bias.apply_schedule(epoch, step)
             state = same_state(bias, tensors, at, dtype)
-            lean = bias.lean(trust, placed, layer=1)
-            loss = weighted(lean.windows.value)
+            structured = bias.from_windows(trust, placed, layer=1)
+            loss = weighted(structured.windows.value)
             got = {
-                "row_offsets": lean.windows.row_offsets,
-                "key_index": lean.windows.key_index,
-                "window_value": lean.windows.value,
-                "segment_offsets": lean.segments.offsets,
+                "row_offsets": structured.windows.row_offsets,
+                "key_index": structured.windows.key_index,
+                "window_value": structured.windows.value,
+                "segment_offsets": structured.segments.offsets,
                 "penalty": bias.penalty(),
             }
             leaves = {"grad_trust": trust, "grad_scale": bias.scale.raw}
-            if lean.segments.value is not None:
-                got["segment_value"] = lean.segments.value
-                loss = loss + weighted(lean.segments.value)
+            if structured.segments.value is not None:
+                got["segment_value"] = structured.segments.value
+                loss = loss + weighted(structured.segments.value)
                 leaves["grad_segment_scale"] = bias.segment_scale.raw
             got |= dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values()))))
             recorded = {name.removeprefix(at + "/") for name in tensors if name.startswith(at + "/")}
@@ -198,7 +198,12 @@ def test_biases_are_those_of_cpp(records, dtype):
                 same(value, tensors[f"{at}/{name}"], f"{at}/{name}", dtype)
             fresh = bias_of(case, table).to(DTYPES[dtype])
             fresh.load_state_dict(state)
-            same(fresh.lean(trust, placed, layer=1).windows.value, tensors[f"{at}/window_value"], f"{at}/loaded", dtype)
+            same(
+                fresh.from_windows(trust, placed, layer=1).windows.value,
+                tensors[f"{at}/window_value"],
+                f"{at}/loaded",
+                dtype,
+            )
 
 
 def test_cpp_loads_the_scales_of_python(records, tmp_path):

@@ -81,8 +81,8 @@ AttentionAtScale attention_at(const SoftmaxOptions& options, double scale) {
   AttentionAtScale row{.scale = scale};
   std::vector<double> logits;
   for (std::size_t key = 0; key < options.weights.size(); ++key) {
-    const double lean = options.weights[key] * scale;
-    row.bias.push_back(options.clip ? std::clamp(lean, -*options.clip, *options.clip) : lean);
+    const double bias = options.weights[key] * scale;
+    row.bias.push_back(options.clip ? std::clamp(bias, -*options.clip, *options.clip) : bias);
     logits.push_back(options.scores[key] + row.bias.back());
   }
   const double largest = *std::max_element(logits.begin(), logits.end());

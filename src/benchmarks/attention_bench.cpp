@@ -5,7 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "benchmarks/contender.h"
+#include "benchmarks/attention_peer.h"
 
 namespace camber::benchmarks {
 namespace {
@@ -20,15 +20,15 @@ std::string processor_name() {
   return "unknown";
 }
 
-bool is_wanted(const Contender& contender, const std::vector<std::string>& only) {
+bool is_wanted(const Peer& peer, const std::vector<std::string>& only) {
   return only.empty() || std::any_of(only.begin(), only.end(), [&](const std::string& word) {
-           return contender.name.find(word) != std::string::npos;
+           return peer.name.find(word) != std::string::npos;
          });
 }
 
 struct Timed {
-  Contender contender{};
-  Contender::Run ready{};
+  Peer peer{};
+  Peer::Run ready{};
   double best = std::numeric_limits<double>::infinity();  // milliseconds
 };
 
@@ -55,16 +55,16 @@ class Counter {
   std::int64_t total_, done_ = 0;
 };
 
-// Times the contenders in turns, one round before the counted ones; the peaks are measured between the rounds.
-std::vector<BenchRow> time_in_turns(const std::vector<Contender>& contenders, const AttentionBenchOptions& options,
+// Times the peers in turns, one round before the counted ones; the peaks are measured between the rounds.
+std::vector<BenchRow> time_in_turns(const std::vector<Peer>& peers, const AttentionBenchOptions& options,
                                     std::int64_t threads, ProcessorPeaks& peaks, Counter& counter) {
   std::vector<Timed> all;
-  all.reserve(contenders.size());
-  for (const Contender& contender : contenders) all.push_back({.contender = contender, .ready = contender.ready()});
+  all.reserve(peers.size());
+  for (const Peer& peer : peers) all.push_back({.peer = peer, .ready = peer.ready()});
   for (std::int64_t round = 0; round <= options.repeats; ++round) {
     peaks.raise_to(measure_peaks(threads));
     for (Timed& timed : all) {
-      counter.begin(timed.contender.name + " " + timed.contender.pass);
+      counter.begin(timed.peer.name + " " + timed.peer.pass);
       time_once(timed);
       if (round == 0) timed.best = std::numeric_limits<double>::infinity();
     }
@@ -72,45 +72,44 @@ std::vector<BenchRow> time_in_turns(const std::vector<Contender>& contenders, co
   std::vector<BenchRow> rows;
   rows.reserve(all.size());
   for (const Timed& timed : all)
-    rows.push_back({.name = timed.contender.name,
-                    .pass = timed.contender.pass,
+    rows.push_back({.name = timed.peer.name,
+                    .pass = timed.peer.pass,
                     .milliseconds = timed.best,
-                    .gflops = timed.contender.gflop / timed.best * 1e3,
-                    .compared_with = timed.contender.compared_with});
+                    .gflops = timed.peer.gflop / timed.best * 1e3,
+                    .compared_with = timed.peer.compared_with});
   return rows;
 }
 
-void finish_rows(std::vector<BenchRow>& rows, const std::vector<Contender>& contenders, const ProcessorPeaks& peaks) {
+void finish_rows(std::vector<BenchRow>& rows, const std::vector<Peer>& peers, const ProcessorPeaks& peaks) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    rows[i].share_of_peak = rows[i].gflops / (contenders[i].bfloat16 ? peaks.bf16 : peaks.fma);
+    rows[i].share_of_peak = rows[i].gflops / (peers[i].bfloat16 ? peaks.bf16 : peaks.fma);
     for (const BenchRow& other : rows)
       if (other.name == rows[i].compared_with && other.pass == rows[i].pass)
         rows[i].speedup = rows[i].milliseconds / other.milliseconds;
   }
 }
 
-std::vector<Contender> wanted_contenders(const AttentionBenchOptions& options) {
-  auto contenders = attention_contenders(options);
-  std::erase_if(contenders, [&](const Contender& contender) { return !is_wanted(contender, options.only); });
-  if (contenders.empty()) {
+std::vector<Peer> wanted_peers(const AttentionBenchOptions& options) {
+  auto peers = attention_peers(options);
+  std::erase_if(peers, [&](const Peer& peer) { return !is_wanted(peer, options.only); });
+  if (peers.empty()) {
     std::string known;
-    for (const Contender& contender : attention_contenders(options))
-      if (known.find(contender.name + ",") == std::string::npos) known += contender.name + ", ";
+    for (const Peer& peer : attention_peers(options))
+      if (known.find(peer.name + ",") == std::string::npos) known += peer.name + ", ";
     throw std::invalid_argument("only must be part of a row's name (" + known.substr(0, known.size() - 2) + "), got '" +
                                 options.only.front() + "'");
   }
-  return contenders;
+  return peers;
 }
 
 // The rows of the scaling tables: ours, and the two fused calls of torch.
-std::vector<Contender> scaling_contenders(const AttentionBenchOptions& options) {
-  auto contenders = attention_contenders(options);
-  std::erase_if(contenders, [](const Contender& contender) {
-    const bool known =
-        contender.name == "camber/windows" || contender.name == "sdpa/no_bias" || contender.name == "sdpa/dense_bias";
-    return !known || contender.pass == "backward";
+std::vector<Peer> scaling_peers(const AttentionBenchOptions& options) {
+  auto peers = attention_peers(options);
+  std::erase_if(peers, [](const Peer& peer) {
+    const bool known = peer.name == "camber/windows" || peer.name == "sdpa/no_bias" || peer.name == "sdpa/dense_bias";
+    return !known || peer.pass == "backward";
   });
-  return contenders;
+  return peers;
 }
 
 struct ScalingPoint {
@@ -140,10 +139,10 @@ std::vector<ScalingRow> time_scaling(const AttentionBenchOptions& base, std::int
   std::vector<ScalingRow> scaling;
   for (const ScalingPoint& point : scaling_points(base, threads)) {
     set_threads(point.threads);
-    const auto contenders = scaling_contenders(point.options);
+    const auto peers = scaling_peers(point.options);
     ProcessorPeaks peaks;
-    auto rows = time_in_turns(contenders, point.options, point.threads, peaks, counter);
-    finish_rows(rows, contenders, peaks);
+    auto rows = time_in_turns(peers, point.options, point.threads, peaks, counter);
+    finish_rows(rows, peers, peaks);
     for (BenchRow& row : rows) scaling.push_back({.axis = point.axis, .value = point.value, .row = std::move(row)});
   }
   set_threads(threads);
@@ -162,19 +161,19 @@ AttentionBench bench_attention(const AttentionBenchOptions& options, const Memor
   bench.torch_capability = torch_capability();
   for (const char* name : kEnvironment)
     if (const char* value = std::getenv(name)) bench.environment.emplace_back(name, value);
-  const auto contenders = wanted_contenders(options);
+  const auto peers = wanted_peers(options);
   check_agreement(options);
   bench.implementation = implementation_sentence(options);
 
   const auto rounds = options.repeats + 1;
-  auto total = static_cast<std::int64_t>(contenders.size()) * (rounds + (options.memory ? 1 : 0));
+  auto total = static_cast<std::int64_t>(peers.size()) * (rounds + (options.memory ? 1 : 0));
   if (options.scaling)
     total += static_cast<std::int64_t>(scaling_points(options, bench.options.threads).size() *
-                                       scaling_contenders(options).size()) *
+                                       scaling_peers(options).size()) *
              rounds;
   Counter counter(progress, total);
-  bench.rows = time_in_turns(contenders, options, bench.options.threads, bench.peaks, counter);
-  finish_rows(bench.rows, contenders, bench.peaks);
+  bench.rows = time_in_turns(peers, options, bench.options.threads, bench.peaks, counter);
+  finish_rows(bench.rows, peers, bench.peaks);
   if (options.memory)
     for (BenchRow& row : bench.rows) {
       counter.begin("memory of " + row.name + " " + row.pass);

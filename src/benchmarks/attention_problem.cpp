@@ -49,13 +49,13 @@ at::Tensor draw_cells(const AttentionBenchOptions& options) {
   std::vector<geometry::Camera> cameras;
   for (std::int64_t c = 0; c < kCameras; ++c)
     cameras.push_back(camera_at(static_cast<double>(c) * std::numbers::pi / 3, maps.columns, maps.rows));
-  random::Stream place(options.seed, "bench.places");
+  random::Stream position(options.seed, "bench.places");
   auto cells = at::full({options.batch, options.queries, 1 + kCameras, 2}, -1, at::kLong);
   auto* cell = cells.data_ptr<std::int64_t>();
   for (std::int64_t query = 0; query < options.batch * options.queries; ++query) {
-    const double x = place.uniform(maps.grid.x_min(), maps.grid.x_max());
-    const double y = place.uniform(maps.grid.y_min(), maps.grid.y_max());
-    const double z = place.uniform(-2, 1);
+    const double x = position.uniform(maps.grid.x_min(), maps.grid.x_max());
+    const double y = position.uniform(maps.grid.y_min(), maps.grid.y_max());
+    const double z = position.uniform(-2, 1);
     for (std::int64_t m = 0; m <= kCameras; ++m, cell += 2) {
       const auto at = m == 0 ? maps.grid.cell_at(x, y) : cameras[static_cast<std::size_t>(m - 1)].cell_at({x, y, z});
       if (!at) continue;

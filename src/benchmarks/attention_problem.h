@@ -11,7 +11,8 @@
 
 namespace camber::benchmarks {
 
-/// A camera at the LiDAR's place that looks along `heading` (radians) with an opening of 70 degrees, 16 pixels a cell.
+/// A camera at the LiDAR's position that looks along `heading` (radians) with an opening of 70 degrees, 16 pixels a
+/// cell.
 geometry::Camera camera_at(double heading, std::int64_t columns, std::int64_t rows);
 
 /// The inputs of one problem, each made when first asked for and then shared by all that time it. Queries are points

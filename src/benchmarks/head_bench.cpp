@@ -4,7 +4,7 @@
 
 #include <torch/optim/adamw.h>
 
-#include "benchmarks/contender.h"
+#include "benchmarks/attention_peer.h"
 #include "benchmarks/head_peer.h"
 #include "benchmarks/head_problem.h"
 #include "benchmarks/memory.h"
@@ -79,7 +79,8 @@ HeadTraining train_once(Detector& detector, const HeadBenchOptions& options) {
 std::int64_t window_entries(Detector& detector, const DetectorBatch& batch) {
   const auto& head = detector->parts().head;
   const auto references = head->references().unsqueeze(0).expand({batch.size, -1, -1});
-  return head->attention_bias->windows(nn::place_queries(references, batch.scene), batch.scene).index.key_index.size(0);
+  return head->attention_bias->windows(nn::project_queries(references, batch.scene), batch.scene)
+      .index.key_index.size(0);
 }
 
 void check_agreement(HeadBench& bench, const TimedHead& ours, const TimedHead& theirs) {

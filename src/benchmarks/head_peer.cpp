@@ -40,12 +40,12 @@ torch::Tensor attend(nn::DecoderLayerImpl& layer, const torch::Tensor& state, co
 }
 
 torch::Tensor trust_of(CmtHead& head, const DetectorBatch& batch, const Memory& memory,
-                       const nn::QueryPlacement& placement, std::int64_t sensors) {
+                       const nn::QueryProjection& projection, std::int64_t sensors) {
   return head->router->forward(
       {.query_position = memory.query_position,
        .memory = memory.content,
        .memory_position = memory.position,
-       .placement = placement,
+       .projection = projection,
        .scene = &batch.scene,
        .cues = {.age = detection::by_sensor(batch.age, sensors), .level = detection::by_sensor(batch.level, sensors)}});
 }
@@ -60,10 +60,10 @@ detection::DetectorOutput run_on_torch_attention(detection::Detector& detector, 
   const Memory memory{.content = head->memory_of(detection::DetectorImpl::Parts::given(batch, options.encoder), batch),
                       .position = key_positions.expand({batch.size, -1, -1}),
                       .query_position = head->query_positions(references, batch)};
-  const auto placement = nn::place_queries(references, batch.scene, batch.available);
+  const auto projection = nn::project_queries(references, batch.scene, batch.available);
   detection::DetectorOutput output;
-  output.trust = trust_of(head, batch, memory, placement, options.num_sensors());
-  const auto windows = head->attention_bias->windows(placement, batch.scene);
+  output.trust = trust_of(head, batch, memory, projection, options.num_sensors());
+  const auto windows = head->attention_bias->windows(projection, batch.scene);
   const std::int64_t queries = references.size(1), keys = memory.content.size(1);
   std::vector<torch::Tensor> logits, codes;
   auto state = head->query_start(memory.query_position);

@@ -60,8 +60,8 @@ detection::Detector reference_head(const HeadBenchOptions& options, bool with_ro
 
 detection::DetectorBatch head_batch(const HeadBenchOptions& options, const detection::DetectorOptions& detector) {
   const auto& encoder = detector.encoder;
-  const std::int64_t columns = encoder.picture_width / encoder.feature_stride,
-                     rows = encoder.picture_height / encoder.feature_stride;
+  const std::int64_t columns = encoder.image_width / encoder.feature_stride,
+                     rows = encoder.image_height / encoder.feature_stride;
   detection::DetectorBatch batch{.size = options.batch};
   batch.scene.grid = detector.space.grid();
   std::vector<geometry::Camera> ring;

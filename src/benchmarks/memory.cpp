@@ -6,7 +6,7 @@
 
 #include <malloc.h>
 
-#include "benchmarks/contender.h"
+#include "benchmarks/attention_peer.h"
 
 namespace camber::benchmarks {
 namespace {
@@ -19,9 +19,9 @@ double status_bytes(const std::string& field) {
   throw std::runtime_error("[bench] memory cannot be measured: /proc/self/status has no " + field);
 }
 
-Contender find(const AttentionBenchOptions& options, std::string_view name, std::string_view pass) {
-  for (const Contender& contender : attention_contenders(options))
-    if (contender.name == name && contender.pass == pass) return contender;
+Peer find(const AttentionBenchOptions& options, std::string_view name, std::string_view pass) {
+  for (const Peer& peer : attention_peers(options))
+    if (peer.name == name && peer.pass == pass) return peer;
   throw std::invalid_argument("--memory-of must be a known row, NAME:PASS, got '" + std::string(name) + ":" +
                               std::string(pass) + "'");
 }

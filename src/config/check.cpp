@@ -8,6 +8,7 @@
 #include "camber/config/names.h"
 #include "camber/config/numbers.h"
 #include "camber/config/options.h"
+#include "camber/config/renamed.h"
 
 namespace camber::config {
 namespace {
@@ -42,6 +43,20 @@ std::string nearest_path(const std::string& key, const std::string& path, const 
     if (known == key || known.ends_with(suffix)) return known;
   for (const Description& field : table.fields) here.push_back(field.name);
   return child_path(path, nearest_name(key, here));
+}
+
+void refuse_renamed(const Entry& entry, const std::string& path, const Description& table) {
+  const auto now = present_name(entry.key);
+  const auto is_now = [now](const Description& field) { return field.name == *now; };
+  if (!now || std::none_of(table.fields.begin(), table.fields.end(), is_now)) return;
+  throw std::invalid_argument(fmt::format("[config] {}: {} is called {} now", entry.source.text(),
+                                          label(entry.source, child_path(path, entry.key)),
+                                          label(entry.source, child_path(path, std::string(*now)))));
+}
+
+std::string nearest_choice(const std::string& word, const Description& description) {
+  if (const auto now = present_value(description.name, word)) return fmt::format("; it is called \"{}\" now", *now);
+  return "; the nearest is " + nearest_name(word, description.choices);
 }
 
 bool is_utf8(std::string_view text) {
@@ -93,10 +108,12 @@ class Checker {
       const auto field = std::find_if(description.fields.begin(), description.fields.end(),
                                       [&](const Description& known) { return known.name == entry.key; });
       const std::string here = child_path(path, entry.key);
-      if (field == description.fields.end())
+      if (field == description.fields.end()) {
+        refuse_renamed(entry, path, description);
         throw std::invalid_argument(fmt::format("[config] {}: unknown option {}; the nearest known is {}",
                                                 entry.source.text(), label(entry.source, here),
                                                 nearest_path(entry.key, path, description, root_)));
+      }
       check(entry.value, *field, here);
     }
   }
@@ -194,7 +211,7 @@ class Checker {
     else
       refuse(value, path, description);
     if (std::find(description.choices.begin(), description.choices.end(), word) == description.choices.end())
-      refuse(value, path, description, "; the nearest is " + nearest_name(word, description.choices));
+      refuse(value, path, description, nearest_choice(word, description));
     value.data = std::move(word);
   }
 

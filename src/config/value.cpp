@@ -145,22 +145,22 @@ void overlay_argument(Value& base, std::string_view argument) {
     throw std::invalid_argument(
         fmt::format("[config] command line: an option must be given as --name=value, got '{}'", argument));
   if (base.source.kind == Source::Kind::kDefaults) base.source = source;
-  Value* place = &base;
+  Value* position = &base;
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find('.', begin), path.size());
     const std::string_view part = path.substr(begin, end - begin);
     const std::string before(path.substr(0, begin == 0 ? 0 : begin - 1));
-    if (std::holds_alternative<List>(place->data))
-      place = &element(*place, part, before);
-    else if (std::holds_alternative<Table>(place->data))
-      place = &member(*place, part, source);
+    if (std::holds_alternative<List>(position->data))
+      position = &element(*position, part, before);
+    else if (std::holds_alternative<Table>(position->data))
+      position = &member(*position, part, source);
     else
       throw std::invalid_argument(
           fmt::format("[config] command line: --{} is one value and has no part '{}'", before, part));
-    if (place->source.kind == Source::Kind::kDefaults) place->source = source;
+    if (position->source.kind == Source::Kind::kDefaults) position->source = source;
     begin = end + 1;
   }
-  *place = {.data = Unparsed{std::string(argument.substr(equals + 1))}, .source = source};
+  *position = {.data = Unparsed{std::string(argument.substr(equals + 1))}, .source = source};
 }
 
 }  // namespace camber::config

@@ -78,23 +78,23 @@ void Archive::list_zip() {
     }
   if (end == bytes.size()) refuse("is cut off: its list of files is missing");
   const auto count = little_endian(begin + end + 10, 2);
-  std::uint64_t place = little_endian(begin + end + 16, 4);
-  if (count == 0xFFFF || place == 0xFFFFFFFF)
+  std::uint64_t position = little_endian(begin + end + 16, 4);
+  if (count == 0xFFFF || position == 0xFFFFFFFF)
     refuse("must hold fewer than 65,535 files and 4 GiB: its list of files is of the zip64 form, which is not read");
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (place + kHeaderSize > end || std::memcmp(begin + place, "PK\1\2", 4) != 0)
+    if (position + kHeaderSize > end || std::memcmp(begin + position, "PK\1\2", 4) != 0)
       refuse("has a damaged list of files");
-    const auto flags = little_endian(begin + place + 8, 2), method = little_endian(begin + place + 10, 2);
-    const auto name_size = little_endian(begin + place + 28, 2);
-    const auto skip = name_size + little_endian(begin + place + 30, 2) + little_endian(begin + place + 32, 2);
-    if (place + kHeaderSize + skip > end) refuse("has a damaged list of files");
-    Entry entry{.name = {reinterpret_cast<const char*>(begin + place + kHeaderSize), name_size},
-                .offset = little_endian(begin + place + 42, 4),
-                .compressed = little_endian(begin + place + 20, 4),
-                .size = little_endian(begin + place + 24, 4),
-                .checksum = static_cast<std::uint32_t>(little_endian(begin + place + 16, 4)),
+    const auto flags = little_endian(begin + position + 8, 2), method = little_endian(begin + position + 10, 2);
+    const auto name_size = little_endian(begin + position + 28, 2);
+    const auto skip = name_size + little_endian(begin + position + 30, 2) + little_endian(begin + position + 32, 2);
+    if (position + kHeaderSize + skip > end) refuse("has a damaged list of files");
+    Entry entry{.name = {reinterpret_cast<const char*>(begin + position + kHeaderSize), name_size},
+                .offset = little_endian(begin + position + 42, 4),
+                .compressed = little_endian(begin + position + 20, 4),
+                .size = little_endian(begin + position + 24, 4),
+                .checksum = static_cast<std::uint32_t>(little_endian(begin + position + 16, 4)),
                 .deflated = method == 8};
-    place += kHeaderSize + skip;
+    position += kHeaderSize + skip;
     if (entry.name.empty() || entry.name.back() == '/') continue;
     if ((flags & 1) != 0 || (method != 0 && method != 8) || entry.size > kLargestEntry)
       refuse("must hold stored or deflated files below 1 GiB without encryption, but '" + entry.name + "' is not one");

@@ -23,22 +23,22 @@ geometry::Matrix3 inverse_affine(const geometry::Matrix3& m) {
 }
 
 // Bilinear; a pixel's centre lies half a pixel from its corner.
-Picture warped(const Picture& picture, const geometry::Matrix3& matrix) {
-  Picture result{picture.width, picture.height, std::vector<std::uint8_t>(picture.pixels.size())};
+Image warped(const Image& image, const geometry::Matrix3& matrix) {
+  Image result{image.width, image.height, std::vector<std::uint8_t>(image.pixels.size())};
   const geometry::Matrix3 back = inverse_affine(matrix);
   for (std::int64_t row = 0; row < result.height; ++row) {
     for (std::int64_t column = 0; column < result.width; ++column) {
       const double u = static_cast<double>(column) + 0.5, v = static_cast<double>(row) + 0.5;
       const double x = back[0] * u + back[1] * v + back[2] - 0.5, y = back[3] * u + back[4] * v + back[5] - 0.5;
-      if (x <= -0.5 || y <= -0.5 || x >= static_cast<double>(picture.width) - 0.5 ||
-          y >= static_cast<double>(picture.height) - 0.5)
+      if (x <= -0.5 || y <= -0.5 || x >= static_cast<double>(image.width) - 0.5 ||
+          y >= static_cast<double>(image.height) - 0.5)
         continue;
       const auto whole_x = static_cast<std::int64_t>(std::floor(x)), whole_y = static_cast<std::int64_t>(std::floor(y));
       const double fx = x - static_cast<double>(whole_x), fy = y - static_cast<double>(whole_y);
       const auto clamped = [](std::int64_t i, std::int64_t count) { return std::clamp<std::int64_t>(i, 0, count - 1); };
-      const std::uint8_t* high = picture.row(clamped(whole_y, picture.height));
-      const std::uint8_t* low = picture.row(clamped(whole_y + 1, picture.height));
-      const std::int64_t left = 3 * clamped(whole_x, picture.width), right = 3 * clamped(whole_x + 1, picture.width);
+      const std::uint8_t* high = image.row(clamped(whole_y, image.height));
+      const std::uint8_t* low = image.row(clamped(whole_y + 1, image.height));
+      const std::int64_t left = 3 * clamped(whole_x, image.width), right = 3 * clamped(whole_x + 1, image.width);
       for (std::int64_t i = 0; i < 3; ++i) {
         const double top = high[left + i] + fx * (high[right + i] - high[left + i]);
         const double bottom = low[left + i] + fx * (low[right + i] - low[left + i]);
@@ -53,11 +53,11 @@ bool is_mirror(const geometry::Matrix3& m, std::int64_t width) {
   return m == geometry::Matrix3{-1, 0, static_cast<double>(width), 0, 1, 0, 0, 0, 1};
 }
 
-Picture mirrored(const Picture& picture) {
-  Picture result = picture;
-  for (std::int64_t row = 0; row < picture.height; ++row)
-    for (std::int64_t column = 0; column < picture.width; ++column)
-      std::copy_n(picture.row(row) + 3 * (picture.width - 1 - column), 3, result.row(row) + 3 * column);
+Image mirrored(const Image& image) {
+  Image result = image;
+  for (std::int64_t row = 0; row < image.height; ++row)
+    for (std::int64_t column = 0; column < image.width; ++column)
+      std::copy_n(image.row(row) + 3 * (image.width - 1 - column), 3, result.row(row) + 3 * column);
   return result;
 }
 
@@ -68,7 +68,7 @@ geometry::Vector3 moved(const geometry::Matrix4& m, const geometry::Vector3& p, 
   return result;
 }
 
-void augment_world(Frame& frame, const geometry::Matrix4& world) {
+void augment_world(KeyFrame& frame, const geometry::Matrix4& world) {
   const double scale = std::cbrt(std::abs((world[0] * world[5] - world[1] * world[4]) *
                                           world[10]));  // the matrix turns and mirrors in the plane alone
   for (LidarPoint& point : frame.points) {
@@ -97,14 +97,15 @@ void AugmentationOptions::validate() const {
                                   std::to_string(high) + "), got " + std::to_string(low));
   };
   ordered(scale_min, scale_max, "scale");
-  ordered(picture_scale_min, picture_scale_max, "picture_scale");
+  ordered(image_scale_min, image_scale_max, "image_scale");
 }
 
 AugmentationOptions AugmentationOptions::none() {
-  return {.flip = false, .rotation = 0, .scale_min = 1, .scale_max = 1, .picture_flip = false};
+  return {.flip = false, .rotation = 0, .scale_min = 1, .scale_max = 1, .image_flip = false};
 }
 
-Augmentation draw_augmentation(const AugmentationOptions& options, const Frame& frame, const random::Stream& stream) {
+Augmentation draw_augmentation(const AugmentationOptions& options, const KeyFrame& frame,
+                               const random::Stream& stream) {
   random::Stream draw = stream.at("world");
   const double mirror_x = options.flip && draw.chance(0.5) ? -1 : 1,
                mirror_y = options.flip && draw.chance(0.5) ? -1 : 1;
@@ -115,26 +116,26 @@ Augmentation draw_augmentation(const AugmentationOptions& options, const Frame& 
   result.world = {c * mirror_x, -s * mirror_y, 0, 0, s * mirror_x, c * mirror_y, 0, 0, 0, 0, scale, 0, 0, 0, 0, 1};
   for (std::size_t i = 0; i < frame.cameras.size(); ++i) {
     random::Stream own = stream.at("picture").at(i);
-    const bool flip = options.picture_flip && own.chance(0.5);
-    const double turn = own.uniform(-options.picture_rotation, options.picture_rotation) * kDegree;
-    const double size = own.uniform(options.picture_scale_min, options.picture_scale_max);
+    const bool flip = options.image_flip && own.chance(0.5);
+    const double turn = own.uniform(-options.image_rotation, options.image_rotation) * kDegree;
+    const double size = own.uniform(options.image_scale_min, options.image_scale_max);
     const geometry::Camera& camera = frame.cameras[i].camera;
-    result.pictures.push_back(
+    result.images.push_back(
         turned_about(static_cast<double>(camera.width) / 2, static_cast<double>(camera.height) / 2, turn, size, flip));
   }
   return result;
 }
 
-void augment(Frame& frame, const Augmentation& augmentation) {
+void augment(KeyFrame& frame, const Augmentation& augmentation) {
   const geometry::Matrix4 back = geometry::inverse(augmentation.world);
   if (augmentation.world != geometry::kIdentity4) augment_world(frame, augmentation.world);
   for (std::size_t i = 0; i < frame.cameras.size(); ++i) {
     CameraView& view = frame.cameras[i];
-    const geometry::Matrix3& a = augmentation.pictures[i];
+    const geometry::Matrix3& a = augmentation.images[i];
     const geometry::Matrix4 pixels = {a[0], a[1], a[2], 0, a[3], a[4], a[5], 0, 0, 0, 1, 0, 0, 0, 0, 1};
     view.camera.lidar_to_image = geometry::multiply(geometry::multiply(pixels, view.camera.lidar_to_image), back);
-    if (view.picture.pixels.empty() || a == geometry::kIdentity3) continue;
-    view.picture = is_mirror(a, view.picture.width) ? mirrored(view.picture) : warped(view.picture, a);
+    if (view.image.pixels.empty() || a == geometry::kIdentity3) continue;
+    view.image = is_mirror(a, view.image.width) ? mirrored(view.image) : warped(view.image, a);
   }
 }
 

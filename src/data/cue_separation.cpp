@@ -48,7 +48,7 @@ std::vector<CueSeparation> cue_separation(const Dataset& dataset, std::span<cons
     std::vector<Scores> faulty(samples.size()), sound(samples.size());
     for_each_task(samples.size(), threads, [&](std::size_t i) {
       const SensorFrame hit = load_sensor_frame(dataset, samples[i], frames, {&fault, 1}, samples, stream);
-      const SensorFrame clean = clean_sensor_frame(load_frame(dataset, samples[i], frames));
+      const SensorFrame clean = clean_sensor_frame(load_key_frame(dataset, samples[i], frames));
       const std::vector<SensorCues> with = maker.cues(hit), without = maker.cues(clean);
       for (std::size_t sensor = 0; sensor < with.size(); ++sensor) {
         if (hit.sensors[sensor].quality == 1) continue;
@@ -73,7 +73,7 @@ std::vector<CueSeparation> cue_separation(const Dataset& dataset, std::span<cons
 double cue_milliseconds(const Dataset& dataset, std::span<const Index> samples, const FrameOptions& frames) {
   std::vector<SensorFrame> sensor_frames;
   for (std::size_t i = 0; i < std::min<std::size_t>(samples.size(), 16); ++i)
-    sensor_frames.push_back(clean_sensor_frame(load_frame(dataset, samples[i], frames)));
+    sensor_frames.push_back(clean_sensor_frame(load_key_frame(dataset, samples[i], frames)));
   CueTracker tracker;
   constexpr int kRounds = 20;
   const std::clock_t start = std::clock();
@@ -86,9 +86,9 @@ double cue_milliseconds(const Dataset& dataset, std::span<const Index> samples, 
 std::vector<Fault> cue_faults() {
   std::vector<Fault> faults;
   for (const FaultKind kind : {FaultKind::kFrozen, FaultKind::kStale})
-    for (const bool lying : {false, true})
+    for (const bool false_timestamps : {false, true})
       for (int severity = 1; severity <= kSeverities; ++severity)
-        faults.push_back({.kind = kind, .severity = severity, .lying = lying});
+        faults.push_back({.kind = kind, .severity = severity, .false_timestamps = false_timestamps});
   for (const FaultKind kind : {FaultKind::kBlack, FaultKind::kEmpty, FaultKind::kDark})
     for (int severity = 1; severity <= kSeverities; ++severity) faults.push_back({.kind = kind, .severity = severity});
   return faults;
@@ -96,7 +96,7 @@ std::vector<Fault> cue_faults() {
 
 std::string to_text(std::span<const CueSeparation> rows, double milliseconds) {
   std::string text = fmt::format("{:<28}{:>8}{:>8}{:>8}{:>12}   (area under the ROC curve; 0.5 is chance)\n", "fault",
-                                 "age", "level", "joint", "deliveries");
+                                 "age", "level", "joint", "readings");
   for (const CueSeparation& row : rows)
     text += fmt::format("{:<28}{:>8.3f}{:>8.3f}{:>8.3f}{:>12}\n", row.fault, row.age, row.level, row.joint, row.faulty);
   return text + fmt::format("cues take {:.3f} ms a frame\n", milliseconds);
@@ -105,9 +105,9 @@ std::string to_text(std::span<const CueSeparation> rows, double milliseconds) {
 std::string to_json(std::span<const CueSeparation> rows, double milliseconds) {
   std::string text = fmt::format("{{\"milliseconds\": {:.4f}, \"faults\": [", milliseconds);
   for (std::size_t i = 0; i < rows.size(); ++i)
-    text += fmt::format(
-        "{}{{\"fault\": \"{}\", \"age\": {:.4f}, \"level\": {:.4f}, \"joint\": {:.4f}, \"deliveries\": {}}}",
-        i == 0 ? "" : ", ", rows[i].fault, rows[i].age, rows[i].level, rows[i].joint, rows[i].faulty);
+    text +=
+        fmt::format("{}{{\"fault\": \"{}\", \"age\": {:.4f}, \"level\": {:.4f}, \"joint\": {:.4f}, \"readings\": {}}}",
+                    i == 0 ? "" : ", ", rows[i].fault, rows[i].age, rows[i].level, rows[i].joint, rows[i].faulty);
   return text + "]}\n";
 }
 

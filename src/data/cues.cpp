@@ -8,28 +8,28 @@
 namespace camber::data {
 namespace {
 
-constexpr std::int64_t kPictureColumns = 20, kPictureRows = 8, kLattice = 4;
+constexpr std::int64_t kImageColumns = 20, kImageRows = 8, kLattice = 4;
 constexpr std::int64_t kGridSide = 24;
 constexpr double kGridCell = 2;       // metres
 constexpr double kAboveGround = 0.3;  // metres; lower points are the ground, which looks alike everywhere
-constexpr double kLatency = 0.1;      // seconds within which every delivery is fresh
+constexpr double kLatency = 0.1;      // seconds within which every reading is fresh
 constexpr double kRestingMotion = 0.5;
 constexpr double kTurnWeight = 10;  // metres a radian
 constexpr double kStillRatio = 0.5;
 
-SensorSignature signature_of(const Picture& picture) {
+SensorSignature signature_of(const Image& image) {
   SensorSignature signature;
-  if (picture.pixels.empty()) return signature;
-  signature.cells.reserve(static_cast<std::size_t>(kPictureColumns * kPictureRows));
+  if (image.pixels.empty()) return signature;
+  signature.cells.reserve(static_cast<std::size_t>(kImageColumns * kImageRows));
   double total = 0;
-  for (std::int64_t row = 0; row < kPictureRows; ++row) {
-    for (std::int64_t column = 0; column < kPictureColumns; ++column) {
-      // A fixed lattice inside the cell: the cost does not grow with the picture.
+  for (std::int64_t row = 0; row < kImageRows; ++row) {
+    for (std::int64_t column = 0; column < kImageColumns; ++column) {
+      // A fixed lattice inside the cell: the cost does not grow with the image.
       std::uint32_t sum = 0;
       for (std::int64_t j = 0; j < kLattice; ++j) {
-        const std::uint8_t* line = picture.row((row * kLattice + j) * picture.height / (kPictureRows * kLattice));
+        const std::uint8_t* line = image.row((row * kLattice + j) * image.height / (kImageRows * kLattice));
         for (std::int64_t i = 0; i < kLattice; ++i) {
-          const std::int64_t u = (column * kLattice + i) * picture.width / (kPictureColumns * kLattice);
+          const std::int64_t u = (column * kLattice + i) * image.width / (kImageColumns * kLattice);
           sum += 77U * line[3 * u] + 150U * line[3 * u + 1] + 29U * line[3 * u + 2];
         }
       }
@@ -133,10 +133,10 @@ double level_of(std::span<const FrameSignature> history, const FrameSignature& n
 }  // namespace
 
 FrameSignature signature_of(const SensorFrame& sensor_frame) {
-  const Frame& frame = sensor_frame.frame;
+  const KeyFrame& frame = sensor_frame.frame;
   FrameSignature result{.timestamp = frame.timestamp, .ego_to_global = frame.reference.ego_to_global};
   result.sensors.push_back(signature_of(frame.points, frame.reference.sensor_to_ego));
-  for (const CameraView& view : frame.cameras) result.sensors.push_back(signature_of(view.picture));
+  for (const CameraView& view : frame.cameras) result.sensors.push_back(signature_of(view.image));
   for (std::size_t i = 0; i < result.sensors.size(); ++i) {
     result.sensors[i].available = sensor_frame.sensors[i].available;
     result.sensors[i].timestamp = sensor_frame.sensors[i].timestamp;
@@ -191,7 +191,7 @@ FrameSignature CueMaker::clean(Index sample) {
     const auto found = store_->signatures.find(sample);
     if (found != store_->signatures.end()) return found->second;
   }
-  FrameSignature signature = signature_of(clean_sensor_frame(load_frame(dataset_, sample, options_)));
+  FrameSignature signature = signature_of(clean_sensor_frame(load_key_frame(dataset_, sample, options_)));
   const std::lock_guard lock(store_->mutex);
   return store_->signatures.emplace(sample, std::move(signature)).first->second;
 }

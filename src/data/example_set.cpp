@@ -15,8 +15,8 @@
 namespace camber::data {
 namespace {
 
-// The place of a name in a list that is searched from its end, where the last one added stands; added when new.
-std::int64_t place_of(std::vector<std::string>& names, const std::string& name) {
+// The index of a name in a list that is searched from its end, where the last one added stands; added when new.
+std::int64_t index_of(std::vector<std::string>& names, const std::string& name) {
   const auto found = std::find(names.rbegin(), names.rend(), name);
   if (found != names.rend()) return std::distance(found, names.rend()) - 1;
   names.push_back(name);
@@ -57,8 +57,8 @@ void ExampleSet::add(std::span<const float> example_values, const std::string& c
     throw std::invalid_argument("[example_set] an example of " + name + " must have " + std::to_string(width()) +
                                 " numbers, got " + std::to_string(example_values.size()) + " in " + origin);
   values.insert(values.end(), example_values.begin(), example_values.end());
-  class_of.push_back(place_of(class_names, class_name));
-  domain_of.push_back(place_of(domain_names, domain_name));
+  class_of.push_back(index_of(class_names, class_name));
+  domain_of.push_back(index_of(domain_names, domain_name));
   origins.push_back(std::move(origin));
 }
 
@@ -161,7 +161,7 @@ std::vector<std::string> shared_examples(const ExampleSet& a, const ExampleSet& 
 
 ExampleSet add_rotations(const ExampleSet& set) {
   if (set.shape.size() != 3 || set.shape[1] != set.shape[2])
-    throw std::invalid_argument("[add_rotations] the examples of " + set.name + " must be square pictures");
+    throw std::invalid_argument("[add_rotations] the examples of " + set.name + " must be square images");
   const auto channels = static_cast<std::size_t>(set.shape[0]), side = static_cast<std::size_t>(set.shape[1]);
   ExampleSet all = set;
   std::vector<float> source, turned(static_cast<std::size_t>(set.width()));

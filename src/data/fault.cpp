@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "camber/config/names.h"
+#include "camber/config/renamed.h"
 
 namespace camber::data {
 namespace {
@@ -42,7 +43,7 @@ constexpr FaultRow kTable[] = {
      "share of cameras",
      {0.2, 0.4, 0.6, 0.8, 1},
      kNothing,
-     "pictures are black"},
+     "images are black"},
     {FaultKind::kEmpty, "empty", "LiDAR", false, "-", kNothing, kNothing, "the cloud has no point"},
     {FaultKind::kFrozen,
      "frozen",
@@ -51,7 +52,7 @@ constexpr FaultRow kTable[] = {
      "key frames ago",
      {1, 2, 3, 5, 8},
      kNothing,
-     "every camera repeats the picture of so many key frames ago, or one of another scene, since then"},
+     "every camera repeats the image of so many key frames ago, or one of another scene, since then"},
     {FaultKind::kStale,
      "stale",
      "LiDAR",
@@ -67,7 +68,7 @@ constexpr FaultRow kTable[] = {
      "light left",
      {0.6, 0.4, 0.25, 0.15, 0.08},
      kFading,
-     "every picture times the light left, with noise of 1.5 % of white"},
+     "every image times the light left, with noise of 1.5 % of white"},
     {FaultKind::kNoise,
      "noise",
      "cameras",
@@ -91,7 +92,7 @@ constexpr FaultRow kTable[] = {
      "share covered",
      {0.03, 0.06, 0.10, 0.15, 0.22},
      kFading,
-     "drops on the lens that show the picture upside down, and haze of 1.5 times that share"},
+     "drops on the lens that show the image upside down, and haze of 1.5 times that share"},
     {FaultKind::kGhost,
      "ghost",
      "LiDAR",
@@ -180,9 +181,12 @@ std::vector<std::string_view> parts_of(std::string_view text, char separator) {
 }
 
 [[noreturn]] void refuse_part(std::string_view text, std::string_view part) {
+  if (const std::string now = config::present_condition(":" + std::string(part)).substr(1); now != part)
+    throw std::invalid_argument("[fault] '" + std::string(text) + "': '" + std::string(part) + "' is called '" + now +
+                                "' now");
   throw std::invalid_argument("[fault] '" + std::string(text) +
-                              "' must be kind[:severity][:earlier|other_scene|mixed]" + "[:honest|lying], got '" +
-                              std::string(part) + "'");
+                              "' must be kind[:severity][:earlier|other_scene|mixed]" +
+                              "[:true_timestamps|false_timestamps], got '" + std::string(part) + "'");
 }
 
 int severity_of(std::string_view text, std::string_view part) {
@@ -233,7 +237,7 @@ std::string Fault::text() const {
   text += ":" + std::to_string(severity);
   for (const auto& [value, name] : config::enum_names<FaultSource>)
     if (value == source && source != FaultSource::kMixed) text += ":" + std::string(name);
-  return lying ? text + ":lying" : text;
+  return false_timestamps ? text + ":false_timestamps" : text;
 }
 
 Fault parse_fault(std::string_view text) {
@@ -243,8 +247,8 @@ Fault parse_fault(std::string_view text) {
     const std::string_view part = parts[i];
     const auto* source = std::find_if(config::enum_names<FaultSource>.begin(), config::enum_names<FaultSource>.end(),
                                       [part](const auto& entry) { return entry.second == part; });
-    if (fault.repeats() && (part == "lying" || part == "honest")) {
-      fault.lying = part == "lying";
+    if (fault.repeats() && (part == "false_timestamps" || part == "true_timestamps")) {
+      fault.false_timestamps = part == "false_timestamps";
     } else if (fault.repeats() && source != config::enum_names<FaultSource>.end()) {
       fault.source = source->first;
     } else {
@@ -299,10 +303,10 @@ std::vector<Fault> draw_faults(const FaultOptions& options, random::Stream strea
       static_cast<int>(options.min_severity + static_cast<std::int64_t>(stream.integer(static_cast<std::uint64_t>(
                                                   options.max_severity - options.min_severity + 1))));
   fault.source = stream.chance(options.other_scene_share) ? FaultSource::kOtherScene : FaultSource::kEarlier;
-  fault.lying = stream.chance(options.lying_share);
+  fault.false_timestamps = stream.chance(options.false_timestamp_share);
   if (!fault.repeats()) {
     fault.source = FaultSource::kMixed;
-    fault.lying = false;
+    fault.false_timestamps = false;
   }
   return {fault};
 }

@@ -32,9 +32,9 @@ constexpr int kJpegQuality = 95;
 // What becomes of one row of sample_data.
 struct RowChange {
   Index same_as = kNone;  // deliver this row's file instead
-  bool changed = false;   // deliver `points` or `picture`
+  bool changed = false;   // deliver `points` or `image`
   std::vector<LidarPoint> points{};
-  Picture picture{};
+  Image image{};
   std::int64_t timestamp = 0;  // 0: as it was
   std::string calibration{};   // empty: as it was
 };
@@ -98,7 +98,7 @@ class SampleCopier {
   void degrade_view(const FaultOccasion& occasion, Index row, std::size_t camera);
   void miscalibrate(const FaultOccasion& occasion, Index row, std::size_t camera);
   std::vector<LidarPoint>& points_of(Index row);
-  Picture& picture_of(Index row);
+  Image& image_of(Index row);
   void note(Index row, bool available, double quality);
   Modality modality(Index row) const { return dataset_.sensor_of(tables_.sample_data[row]).modality; }
   std::string channel(Index row) const { return std::string(dataset_.sensor_of(tables_.sample_data[row]).channel); }
@@ -127,16 +127,16 @@ std::vector<LidarPoint>& SampleCopier::points_of(Index row) {
   return change.points;
 }
 
-Picture& SampleCopier::picture_of(Index row) {
+Image& SampleCopier::image_of(Index row) {
   RowChange& change = changes_[row];
   if (!change.changed) {
     const Index source = change.same_as == kNone ? row : change.same_as;
     const fs::path path = dataset_.path_of(tables_.sample_data[source]);
     const std::string bytes = storage::read_file(path);
-    change.picture = decode_jpeg({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, path.string());
+    change.image = decode_jpeg({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, path.string());
     change.changed = true;
   }
-  return change.picture;
+  return change.image;
 }
 
 void SampleCopier::note(Index row, bool available, double quality) {
@@ -164,7 +164,7 @@ void SampleCopier::repeat(const FaultOccasion& occasion, std::span<const Index> 
     const std::vector<Index> own = sweeps_of(sample_, name), old = sweeps_of(repeated.sample, name);
     for (std::size_t i = 0; i < std::min(own.size(), old.size()); ++i) {
       changes_[own[i]] = {.same_as = old[i]};
-      if (!occasion.fault.lying) changes_[own[i]].timestamp = tables_.sample_data[old[i]].timestamp;
+      if (!occasion.fault.false_timestamps) changes_[own[i]].timestamp = tables_.sample_data[old[i]].timestamp;
       note(own[i], true, stated_quality(occasion.fault, repeated.other_scene));
     }
   }
@@ -207,11 +207,11 @@ void SampleCopier::degrade_view(const FaultOccasion& occasion, Index row, std::s
   const Fault& fault = occasion.fault;
   note(row, !fault_row(fault.kind).known, stated_quality(fault));
   if (fault.kind == FaultKind::kCalibration) return miscalibrate(occasion, row, camera);
-  Picture& picture = picture_of(row);
+  Image& image = image_of(row);
   if (fault_row(fault.kind).known)
-    std::fill(picture.pixels.begin(), picture.pixels.end(), std::uint8_t{0});
+    std::fill(image.pixels.begin(), image.pixels.end(), std::uint8_t{0});
   else
-    degrade_picture(picture, fault, occasion.frame.at("camera").at(camera));
+    degrade_image(image, fault, occasion.frame.at("camera").at(camera));
 }
 
 void SampleCopier::apply(const FaultOccasion& occasion, std::span<const Index> rows) {
@@ -247,8 +247,8 @@ void SampleCopier::run(std::span<const Index> rows, const fs::path& out, Shared&
       if (modality(row) == Modality::kLidar) {
         bytes = packed(change.points);
       } else {
-        const auto file = drawing::encode_jpeg(change.picture.pixels.data(), change.picture.width,
-                                               change.picture.height, kJpegQuality);
+        const auto file =
+            drawing::encode_jpeg(change.image.pixels.data(), change.image.width, change.image.height, kJpegQuality);
         bytes.assign(file.begin(), file.end());
       }
       write_bytes(target, bytes.data(), bytes.size());

@@ -3,16 +3,16 @@
 #include <vector>
 
 #include "camber/data/fault.h"
-#include "camber/data/picture.h"
+#include "camber/data/image.h"
 #include "camber/data/points.h"
 #include "camber/geometry/box.h"
 
-/// What each fault does to one picture or one cloud. Sizes follow the picture's, so that the network's picture and the
+/// What each fault does to one image or one cloud. Sizes follow the image's, so that the network's image and the
 /// camera's own suffer alike.
 namespace camber::data {
 
-/// black, dark, noise, blur and rain; other kinds leave the picture as it is.
-void degrade_picture(Picture& picture, const Fault& fault, const random::Stream& stream);
+/// black, dark, noise, blur and rain; other kinds leave the image as it is.
+void degrade_image(Image& image, const Fault& fault, const random::Stream& stream);
 
 /// What a cloud's fault may look at besides the points.
 struct CloudSurroundings {

@@ -21,16 +21,16 @@ Index draw_from_other_scene(const FaultOccasion& occasion) {
 
 }  // namespace
 
-FaultOccasion::FaultOccasion(const Dataset& data, std::span<const Index> samples, const Fault& what, std::size_t place,
-                             Index when, const random::Stream& stream)
+FaultOccasion::FaultOccasion(const Dataset& data, std::span<const Index> samples, const Fault& what,
+                             std::size_t position, Index when, const random::Stream& stream)
     : dataset(data),
       pool(samples),
       fault(what),
       sample(when),
       scene(stream.at(fault_row(what.kind).name)
-                .at(place)
+                .at(position)
                 .at(data.tables().scene[data.tables().sample[when].scene].token)),
-      frame(stream.at(fault_row(what.kind).name).at(place).at(data.tables().sample[when].token)) {}
+      frame(stream.at(fault_row(what.kind).name).at(position).at(data.tables().sample[when].token)) {}
 
 Repeated frame_to_repeat(const FaultOccasion& occasion) {
   const Tables& tables = occasion.dataset.tables();

@@ -16,8 +16,8 @@ struct FaultOccasion {
   random::Stream scene;  ///< draws that stay the same over a scene
   random::Stream frame;
 
-  /// `place` is the fault's number in the list of those that happen together.
-  FaultOccasion(const Dataset& dataset, std::span<const Index> pool, const Fault& fault, std::size_t place,
+  /// `position` is the fault's number in the list of those that happen together.
+  FaultOccasion(const Dataset& dataset, std::span<const Index> pool, const Fault& fault, std::size_t position,
                 Index sample, const random::Stream& stream);
 };
 

@@ -20,17 +20,17 @@ std::vector<std::string> chosen_channels(const Dataset& dataset, Modality modali
   return wanted;
 }
 
-CameraView view_of(const Dataset& dataset, const Frame& frame, const std::string& channel,
+CameraView view_of(const Dataset& dataset, const KeyFrame& frame, const std::string& channel,
                    const FrameOptions& options) {
   const auto cells = [&options](std::int64_t pixels) {
     return std::max<std::int64_t>(1, pixels / options.feature_stride);
   };
   CameraView view;
   view.camera = {.name = channel,
-                 .width = options.picture_width,
-                 .height = options.picture_height,
-                 .columns = cells(options.picture_width),
-                 .rows = cells(options.picture_height),
+                 .width = options.image_width,
+                 .height = options.image_height,
+                 .columns = cells(options.image_width),
+                 .rows = cells(options.image_height),
                  .lidar_to_image = {}};  // all zero: no point has a depth
   view.sample_data = dataset.key_frame(frame.sample, channel);
   if (view.sample_data == kNone) return view;
@@ -43,16 +43,15 @@ CameraView view_of(const Dataset& dataset, const Frame& frame, const std::string
   view.available = true;
   view.timestamp = data.timestamp;
   view.transform =
-      geometry::PictureTransform::fit_bottom(data.width, data.height, options.picture_width, options.picture_height);
+      geometry::ImageTransform::fit_bottom(data.width, data.height, options.image_width, options.image_height);
   view.camera.lidar_to_image =
       geometry::lidar_to_image(frame.reference.sensor_to_ego, frame.reference.ego_to_global, pose.sensor_to_ego,
                                pose.ego_to_global, *dataset.calibration_of(data).intrinsic, view.transform);
-  if (options.load_pictures)
-    view.picture = load_picture(dataset.path_of(data), {data.width, data.height}, view.transform);
+  if (options.load_images) view.image = load_image(dataset.path_of(data), {data.width, data.height}, view.transform);
   return view;
 }
 
-FrameObject object_of(const Dataset& dataset, const Frame& frame, Index row) {
+FrameObject object_of(const Dataset& dataset, const KeyFrame& frame, Index row) {
   const SampleAnnotation& annotation = dataset.tables().sample_annotation[row];
   FrameObject object;
   object.annotation = row;
@@ -72,13 +71,13 @@ void FrameOptions::validate() const {
   if (feature_stride < 1)
     throw std::invalid_argument("[FrameOptions] feature_stride must be at least 1, got " +
                                 std::to_string(feature_stride));
-  if (picture_width < feature_stride || picture_height < feature_stride)
-    throw std::invalid_argument("[FrameOptions] the picture must be at least one feature cell of " +
+  if (image_width < feature_stride || image_height < feature_stride)
+    throw std::invalid_argument("[FrameOptions] the image must be at least one feature cell of " +
                                 std::to_string(feature_stride) + " pixels wide and high, got " +
-                                std::to_string(picture_width) + " x " + std::to_string(picture_height));
+                                std::to_string(image_width) + " x " + std::to_string(image_height));
 }
 
-Frame load_frame(const Dataset& dataset, Index sample, const FrameOptions& options) {
+KeyFrame load_key_frame(const Dataset& dataset, Index sample, const FrameOptions& options) {
   options.validate();
   const Tables& tables = dataset.tables();
   if (sample < 0 || static_cast<std::size_t>(sample) >= tables.sample.size())
@@ -91,10 +90,10 @@ Frame load_frame(const Dataset& dataset, Index sample, const FrameOptions& optio
     throw std::runtime_error("[load_frame] sample '" + std::string(tables.sample[sample].token) +
                              "' must have a key frame of " + (reference.empty() ? "a LiDAR or camera" : reference));
   const SampleData& data = tables.sample_data[reference_row];
-  Frame frame{.sample = sample,
-              .token = tables.sample[sample].token,
-              .timestamp = data.timestamp,
-              .reference = dataset.pose_of(data)};
+  KeyFrame frame{.sample = sample,
+                 .token = tables.sample[sample].token,
+                 .timestamp = data.timestamp,
+                 .reference = dataset.pose_of(data)};
   if (dataset.sensor_of(data).modality != Modality::kLidar) frame.reference.sensor_to_ego = {};
   frame.lidar_available = std::any_of(lidars.begin(), lidars.end(), [&](const std::string& channel) {
     return dataset.key_frame(sample, channel) != kNone;

@@ -96,7 +96,7 @@ PairProbe probe_classes(const std::string& first_name, const Sights& first, cons
                           [&](const ObjectSight& s) { return s.points < 4 ? std::vector<float>{} : list(s.cloud); });
   pair.color = probe_pair(first, second,
                           [&](const ObjectSight& s) { return s.pixels < 4 ? std::vector<float>{} : list(s.color); });
-  pair.picture = probe_pair(first, second, [](const ObjectSight& s) { return s.patch; });
+  pair.image = probe_pair(first, second, [](const ObjectSight& s) { return s.patch; });
   return pair;
 }
 
@@ -110,7 +110,7 @@ double share(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-void judge(GateReport& report, const GateOptions& options) {
+void evaluate_gates(GateReport& report, const GateOptions& options) {
   const auto gate = [&report](bool holds, std::string sentence) {
     report.gates.push_back({std::move(sentence), holds});
   };
@@ -124,17 +124,17 @@ void judge(GateReport& report, const GateOptions& options) {
                    100 * options.min_favoured));
   std::string lidar_confuses, camera_confuses;
   for (const PairProbe& pair : report.pairs) {
-    if (pair.lidar < options.confusable && pair.picture > pair.lidar + options.advantage)
+    if (pair.lidar < options.confusable && pair.image > pair.lidar + options.advantage)
       lidar_confuses += fmt::format("{}{} and {}", lidar_confuses.empty() ? "" : ", ", pair.first, pair.second);
-    if (pair.lidar > pair.picture + options.advantage)
+    if (pair.lidar > pair.image + options.advantage)
       camera_confuses += fmt::format("{}{} and {}", camera_confuses.empty() ? "" : ", ", pair.first, pair.second);
   }
   gate(!lidar_confuses.empty(), lidar_confuses.empty()
                                     ? "no two classes look alike to the LiDAR and different to the cameras"
                                     : "alike to the LiDAR, different to the cameras: " + lidar_confuses);
   gate(!camera_confuses.empty(), camera_confuses.empty()
-                                     ? "no two classes are told apart much better by the LiDAR than by a picture"
-                                     : "told apart much better by the LiDAR than by a picture: " + camera_confuses);
+                                     ? "no two classes are told apart much better by the LiDAR than by an image"
+                                     : "told apart much better by the LiDAR than by an image: " + camera_confuses);
   const double lost = share(report.without_points, report.objects + report.without_points);
   gate(lost < 0.01,
        fmt::format("{:.2f} % of the objects in range have no point and count for nothing (under 1 % wanted)",
@@ -154,7 +154,7 @@ GateReport inspect_gates(const Dataset& dataset, std::span<const Index> samples,
   std::vector<std::vector<ObjectSight>> sights(samples.size());
   std::vector<std::int64_t> without(samples.size());
   for_each_task(samples.size(), threads, [&](std::size_t i) {
-    const Frame frame = load_frame(dataset, samples[i], single);
+    const KeyFrame frame = load_key_frame(dataset, samples[i], single);
     sights[i] = sights_of(frame, dataset.tables().sample[samples[i]].scene, options.range);
     for (const FrameObject& object : frame.objects)
       without[i] += object.lidar_points + object.radar_points == 0 &&
@@ -180,7 +180,7 @@ GateReport inspect_gates(const Dataset& dataset, std::span<const Index> samples,
     for (auto second = std::next(first); second != by_class.end(); ++second)
       if (std::min(first->second.size(), second->second.size()) >= kFewest)
         report.pairs.push_back(probe_classes(first->first, first->second, second->first, second->second));
-  judge(report, options);
+  evaluate_gates(report, options);
   return report;
 }
 
@@ -196,10 +196,10 @@ std::string to_text(const GateReport& report) {
   for (const ClassSight& sight : report.classes) row(sight);
   row(report.all);
   text += fmt::format("\n{:<58}{:>7}{:>8}{:>8}{:>9}   (balanced accuracy of a nearest neighbour; 0.5 is chance)\n",
-                      "told apart by", "size", "LiDAR", "colour", "picture");
+                      "told apart by", "size", "LiDAR", "colour", "image");
   for (const PairProbe& pair : report.pairs)
     text += fmt::format("{:<58}{:>7.2f}{:>8.2f}{:>8.2f}{:>9.2f}\n", pair.first + " / " + pair.second, pair.size,
-                        pair.lidar, pair.color, pair.picture);
+                        pair.lidar, pair.color, pair.image);
   text += "\n";
   for (const GateReport::Gate& gate : report.gates)
     text += fmt::format("{}  {}\n", gate.holds ? "yes" : "NO ", gate.sentence);
@@ -225,8 +225,8 @@ std::string to_json(const GateReport& report) {
   for (std::size_t i = 0; i < report.pairs.size(); ++i) {
     const PairProbe& p = report.pairs[i];
     text += fmt::format(
-        "{}{{\"first\": \"{}\", \"second\": \"{}\", \"size\": {}, \"lidar\": {}, \"color\": {}, \"picture\": {}}}",
-        i == 0 ? "" : ", ", p.first, p.second, number(p.size), number(p.lidar), number(p.color), number(p.picture));
+        "{}{{\"first\": \"{}\", \"second\": \"{}\", \"size\": {}, \"lidar\": {}, \"color\": {}, \"image\": {}}}",
+        i == 0 ? "" : ", ", p.first, p.second, number(p.size), number(p.lidar), number(p.color), number(p.image));
   }
   text += "], \"gates\": [";
   for (std::size_t i = 0; i < report.gates.size(); ++i)

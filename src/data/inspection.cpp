@@ -8,7 +8,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "camber/data/picture.h"
+#include "camber/data/image.h"
 #include "camber/data/points.h"
 #include "camber/storage/file.h"
 #include "data/tasks.h"
@@ -98,19 +98,19 @@ std::string problem_of(const Dataset& dataset, const SampleData& data, FileCheck
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
   missing = static_cast<bool>(error);
-  const std::string place = "sample_data '" + std::string(data.token) + "', " + path.string() + ": ";
-  if (missing) return place + "missing";
+  const std::string position = "sample_data '" + std::string(data.token) + "', " + path.string() + ": ";
+  if (missing) return position + "missing";
   const Modality modality = dataset.sensor_of(data).modality;
-  if (size == 0 && modality == Modality::kCamera) return place + "empty";
+  if (size == 0 && modality == Modality::kCamera) return position + "empty";
   if (check != FileCheck::kRead || !data.is_key_frame) return {};
   try {
     if (modality == Modality::kLidar) read_lidar_file(path);
     if (modality == Modality::kCamera) {
-      const auto transform = geometry::PictureTransform::fit_bottom(data.width, data.height, data.width, data.height);
-      load_picture(path, {data.width, data.height}, transform);
+      const auto transform = geometry::ImageTransform::fit_bottom(data.width, data.height, data.width, data.height);
+      load_image(path, {data.width, data.height}, transform);
     }
   } catch (const std::exception& damage) {
-    return place + damage.what();
+    return position + damage.what();
   }
   return {};
 }
@@ -119,7 +119,7 @@ void check_files(const Dataset& dataset, const std::vector<Index>& rows, const I
                  Inspection& result, std::map<std::string_view, SensorCounts>& sensors) {
   constexpr std::size_t kRowsPerTask = 64;
   std::mutex noting;
-  std::map<std::size_t, std::string> problems;  // by place, so that the list does not depend on the threads
+  std::map<std::size_t, std::string> problems;  // by position, so that the list does not depend on the threads
   for_each_task((rows.size() + kRowsPerTask - 1) / kRowsPerTask, options.threads, [&](std::size_t task) {
     const std::size_t end = std::min(rows.size(), (task + 1) * kRowsPerTask);
     for (std::size_t i = task * kRowsPerTask; i < end; ++i) {
@@ -136,7 +136,7 @@ void check_files(const Dataset& dataset, const std::vector<Index>& rows, const I
     const std::lock_guard lock(noting);
     if (options.progress) options.progress(static_cast<std::int64_t>(end - task * kRowsPerTask));
   });
-  for (auto& [place, problem] : problems) result.problems.push_back(std::move(problem));
+  for (auto& [position, problem] : problems) result.problems.push_back(std::move(problem));
 }
 
 void count_files(const Dataset& dataset, const Split& split, const InspectionOptions& options, Inspection& result) {

@@ -31,7 +31,7 @@ std::int64_t integer(Value value, std::string_view field);
 bool boolean(Value value, std::string_view field);
 /// The unescaped text; valid until the parser's next document.
 std::string_view text(Value value, std::string_view field);
-/// Exactly as many numbers as `numbers` has places.
+/// Exactly as many numbers as `numbers` has elements.
 void any_numbers(Value value, std::string_view field, std::span<double> numbers);
 void numbers(Value value, std::string_view field, std::span<double> numbers);
 /// Checks a value that is not used.

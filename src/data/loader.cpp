@@ -116,14 +116,14 @@ void Loader::Work::stop() {
 
 Index Loader::Work::sample_at(std::int64_t position) {
   const auto count = static_cast<std::int64_t>(samples_.size());
-  const std::int64_t epoch = position / count, place = position % count;
-  if (!options_.shuffle) return samples_[static_cast<std::size_t>(place)];
+  const std::int64_t epoch = position / count, at_index = position % count;
+  if (!options_.shuffle) return samples_[static_cast<std::size_t>(at_index)];
   const std::lock_guard lock(mutex_);
   std::vector<std::int64_t>& order = orders_[epoch];
   if (order.empty())
     order = random::Stream(seed_, "data.order").at(static_cast<std::uint64_t>(epoch)).permutation(count);
   while (orders_.begin()->first < epoch - 1) orders_.erase(orders_.begin());
-  return samples_[static_cast<std::size_t>(order[static_cast<std::size_t>(place)])];
+  return samples_[static_cast<std::size_t>(order[static_cast<std::size_t>(at_index)])];
 }
 
 LoadedSample Loader::Work::prepare(std::int64_t position) {
@@ -140,7 +140,7 @@ LoadedSample Loader::Work::prepare(std::int64_t position) {
   }
   if (options_.cues) result.cues = cue_maker_.cues(result.sensor_frame);
   result.labels = trust_labels(result.sensor_frame);
-  Frame& frame = result.sensor_frame.frame;
+  KeyFrame& frame = result.sensor_frame.frame;
   result.augmentation =
       draw_augmentation(options_.augmentation, frame, random::Stream(seed_, "data.augmentation").at(index));
   augment(frame, result.augmentation);

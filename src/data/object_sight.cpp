@@ -19,7 +19,7 @@ struct Rectangle {
   double area() const { return std::max(0.0, width()) * std::max(0.0, height()); }
 };
 
-// Where a box falls on a picture; nothing when it reaches behind the lens.
+// Where a box falls on an image; nothing when it reaches behind the lens.
 bool project(const geometry::Box& box, const geometry::Camera& camera, Rectangle& rectangle) {
   for (const geometry::Vector3& corner : box.corners()) {
     const geometry::Projection p = camera.project(corner);
@@ -30,23 +30,23 @@ bool project(const geometry::Box& box, const geometry::Camera& camera, Rectangle
   return true;
 }
 
-Rectangle clipped(Rectangle r, const Picture& picture) {
-  r.left = std::max(r.left, 0.0), r.right = std::min(r.right, static_cast<double>(picture.width));
-  r.top = std::max(r.top, 0.0), r.bottom = std::min(r.bottom, static_cast<double>(picture.height));
+Rectangle clipped(Rectangle r, const Image& image) {
+  r.left = std::max(r.left, 0.0), r.right = std::min(r.right, static_cast<double>(image.width));
+  r.top = std::max(r.top, 0.0), r.bottom = std::min(r.bottom, static_cast<double>(image.height));
   return r;
 }
 
 using Mean = std::array<double, 3>;
 
-// The mean colour of a part of the picture, and the mean distance of its pixels from `center`.
-Mean mean_of(const Picture& picture, const Rectangle& part, const Mean* center, double& distance) {
+// The mean colour of a part of the image, and the mean distance of its pixels from `center`.
+Mean mean_of(const Image& image, const Rectangle& part, const Mean* center, double& distance) {
   Mean sum{};
   double far = 0, count = 0;
-  const Rectangle r = clipped(part, picture);
+  const Rectangle r = clipped(part, image);
   for (auto row = static_cast<std::int64_t>(r.top); row < static_cast<std::int64_t>(std::ceil(r.bottom)); ++row) {
     for (auto column = static_cast<std::int64_t>(r.left); column < static_cast<std::int64_t>(std::ceil(r.right));
          ++column) {
-      const std::uint8_t* pixel = picture.row(row) + 3 * column;
+      const std::uint8_t* pixel = image.row(row) + 3 * column;
       for (std::size_t i = 0; i < 3; ++i) {
         sum[i] += pixel[i];
         if (center != nullptr) far += std::abs(pixel[i] - (*center)[i]) / 3;
@@ -61,7 +61,7 @@ Mean mean_of(const Picture& picture, const Rectangle& part, const Mean* center, 
 }
 
 // How much farther the pixels inside lie from the mean colour beside the box than the pixels beside it do.
-double contrast_of(const Picture& picture, const Rectangle& box) {
+double contrast_of(const Image& image, const Rectangle& box) {
   const double margin = 0.2 * box.width();
   const Rectangle inside{box.left + margin, box.top + 0.15 * box.height(), box.right - margin,
                          box.bottom - 0.1 * box.height()};
@@ -70,17 +70,17 @@ double contrast_of(const Picture& picture, const Rectangle& box) {
   const Rectangle right{box.right + 1, inside.top, box.right + 1 + strip, inside.bottom};
   double best = 1e9;
   for (const Rectangle& beside : {left, right}) {
-    if (clipped(beside, picture).area() < 4) continue;
+    if (clipped(beside, image).area() < 4) continue;
     double own = 0, other = 0;
-    const Mean mean = mean_of(picture, beside, nullptr, own);
-    mean_of(picture, beside, &mean, own);
-    mean_of(picture, inside, &mean, other);
+    const Mean mean = mean_of(image, beside, nullptr, own);
+    mean_of(image, beside, &mean, own);
+    mean_of(image, inside, &mean, other);
     best = std::min(best, other - own);
   }
   return best == 1e9 ? 0 : std::max(0.0, best);
 }
 
-std::vector<float> patch_of(const Picture& picture, const Rectangle& box) {
+std::vector<float> patch_of(const Image& image, const Rectangle& box) {
   std::vector<float> patch;
   double sum = 0, squares = 0;
   for (int row = 0; row < kPatchRows; ++row) {
@@ -89,7 +89,7 @@ std::vector<float> patch_of(const Picture& picture, const Rectangle& box) {
       const Rectangle cell{box.left + column * w, box.top + row * h, box.left + (column + 1) * w,
                            box.top + (row + 1) * h};
       double unused = 0;
-      const Mean mean = mean_of(picture, cell, nullptr, unused);
+      const Mean mean = mean_of(image, cell, nullptr, unused);
       const double gray = (mean[0] + mean[1] + mean[2]) / 3;
       patch.push_back(static_cast<float>(gray));
       sum += gray, squares += gray * gray;
@@ -101,12 +101,12 @@ std::vector<float> patch_of(const Picture& picture, const Rectangle& box) {
   return patch;
 }
 
-void look(ObjectSight& sight, const Frame& frame, const FrameObject& object) {
+void look(ObjectSight& sight, const KeyFrame& frame, const FrameObject& object) {
   double largest = 0;
   for (const CameraView& view : frame.cameras) {
     Rectangle whole;
-    if (!view.available || view.picture.pixels.empty() || !project(object.box, view.camera, whole)) continue;
-    const Rectangle seen = clipped(whole, view.picture);
+    if (!view.available || view.image.pixels.empty() || !project(object.box, view.camera, whole)) continue;
+    const Rectangle seen = clipped(whole, view.image);
     if (seen.width() <= 0 || seen.height() <= 0) continue;
     sight.pixels += seen.area() * sight.visible;
     if (seen.area() <= largest) continue;
@@ -114,16 +114,16 @@ void look(ObjectSight& sight, const Frame& frame, const FrameObject& object) {
     double unused = 0;
     const Rectangle middle{seen.left + 0.2 * seen.width(), seen.top + 0.1 * seen.height(),
                            seen.right - 0.2 * seen.width(), seen.bottom - 0.1 * seen.height()};
-    const Mean mean = mean_of(view.picture, middle, nullptr, unused);
+    const Mean mean = mean_of(view.image, middle, nullptr, unused);
     for (std::size_t i = 0; i < 3; ++i) sight.color[i] = static_cast<float>(mean[i]);
-    sight.contrast = contrast_of(view.picture, whole);
+    sight.contrast = contrast_of(view.image, whole);
     const bool enough = seen.area() >= kPatchPixels && seen.area() > 0.9 * whole.area();
-    sight.patch = enough ? patch_of(view.picture, middle) : std::vector<float>{};
+    sight.patch = enough ? patch_of(view.image, middle) : std::vector<float>{};
   }
 }
 
 // Extents along the height and across, number and intensity of the returns: all without the box.
-void measure(ObjectSight& sight, const Frame& frame, const FrameObject& object) {
+void measure(ObjectSight& sight, const KeyFrame& frame, const FrameObject& object) {
   const FixedBox box(object.box);
   std::vector<const LidarPoint*> inside;
   for (const LidarPoint& p : frame.points)
@@ -144,7 +144,7 @@ void measure(ObjectSight& sight, const Frame& frame, const FrameObject& object) 
 
 }  // namespace
 
-std::vector<ObjectSight> sights_of(const Frame& frame, Index scene, double range) {
+std::vector<ObjectSight> sights_of(const KeyFrame& frame, Index scene, double range) {
   std::vector<ObjectSight> sights;
   for (const FrameObject& object : frame.objects) {
     if (object.lidar_points + object.radar_points == 0) continue;

@@ -26,6 +26,6 @@ struct ObjectSight {
 };
 
 /// The objects of a clean frame within `range`, with a point.
-std::vector<ObjectSight> sights_of(const Frame& frame, Index scene, double range);
+std::vector<ObjectSight> sights_of(const KeyFrame& frame, Index scene, double range);
 
 }  // namespace camber::data

@@ -73,7 +73,7 @@ geometry::RigidTransform Rig::lidar_to_ego() const {
 std::vector<geometry::Camera> Rig::cameras(std::int64_t width, std::int64_t height, std::int64_t feature_stride) const {
   validate();
   if (feature_stride < 1 || width < feature_stride || height < feature_stride)
-    throw std::invalid_argument("[Rig] the network's picture must be at least one feature cell wide and high, got " +
+    throw std::invalid_argument("[Rig] the network's image must be at least one feature cell wide and high, got " +
                                 std::to_string(width) + " x " + std::to_string(height) + " in cells of " +
                                 std::to_string(feature_stride));
   std::vector<geometry::Camera> result;
@@ -88,7 +88,7 @@ std::vector<geometry::Camera> Rig::cameras(std::int64_t width, std::int64_t heig
                       .rows = height / feature_stride,
                       .lidar_to_image = geometry::lidar_to_image(
                           lidar_to_ego(), {}, pose_of(sensor), {}, intrinsic,
-                          geometry::PictureTransform::fit_bottom(sensor.width, sensor.height, width, height))});
+                          geometry::ImageTransform::fit_bottom(sensor.width, sensor.height, width, height))});
   }
   return result;
 }

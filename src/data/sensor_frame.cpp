@@ -17,14 +17,14 @@ void state_fault(SensorState& state, double quality) {
 void repeat_cameras(SensorFrame& sensor_frame, const FaultOccasion& occasion, FrameOptions options) {
   const Repeated repeated = frame_to_repeat(occasion);
   options.load_points = false;
-  Frame old = load_frame(occasion.dataset, repeated.sample, options);
+  KeyFrame old = load_key_frame(occasion.dataset, repeated.sample, options);
   for (std::size_t i = 0; i < sensor_frame.frame.cameras.size(); ++i) {
     CameraView& view = sensor_frame.frame.cameras[i];
     CameraView& other = old.cameras[i];
     SensorState& state = sensor_frame.sensors[i + 1];
     if (!view.available || !other.available) continue;
-    view.picture = std::move(other.picture);
-    if (!occasion.fault.lying) view.timestamp = state.timestamp = other.timestamp;
+    view.image = std::move(other.image);
+    if (!occasion.fault.false_timestamps) view.timestamp = state.timestamp = other.timestamp;
     state.source = repeated.sample;
     state.held = repeated.held;
     state_fault(state, stated_quality(occasion.fault, repeated.other_scene));
@@ -34,17 +34,17 @@ void repeat_cameras(SensorFrame& sensor_frame, const FaultOccasion& occasion, Fr
 void repeat_lidar(SensorFrame& sensor_frame, const FaultOccasion& occasion, FrameOptions options) {
   if (!sensor_frame.frame.lidar_available) return;
   const Repeated repeated = frame_to_repeat(occasion);
-  options.load_pictures = false;
-  Frame old = load_frame(occasion.dataset, repeated.sample, options);
+  options.load_images = false;
+  KeyFrame old = load_key_frame(occasion.dataset, repeated.sample, options);
   sensor_frame.frame.points = std::move(old.points);
   SensorState& state = sensor_frame.sensors[0];
-  if (!occasion.fault.lying) state.timestamp = old.timestamp;
+  if (!occasion.fault.false_timestamps) state.timestamp = old.timestamp;
   state.source = repeated.sample;
   state.held = repeated.held;
   state_fault(state, stated_quality(occasion.fault, repeated.other_scene));
 }
 
-void turn_camera(CameraView& view, const Frame& frame, const FaultOccasion& occasion, std::size_t camera) {
+void turn_camera(CameraView& view, const KeyFrame& frame, const FaultOccasion& occasion, std::size_t camera) {
   const SampleData& data = occasion.dataset.tables().sample_data[view.sample_data];
   const SensorPose pose = occasion.dataset.pose_of(data);
   view.camera.lidar_to_image =
@@ -62,17 +62,17 @@ void degrade_cameras(SensorFrame& sensor_frame, const FaultOccasion& occasion) {
     state_fault(sensor_frame.sensors[i + 1], stated_quality(fault));
     if (fault_row(fault.kind).known) {
       view.available = sensor_frame.sensors[i + 1].available = false;
-      view.picture = {};
+      view.image = {};
     } else if (fault.kind == FaultKind::kCalibration) {
       turn_camera(view, sensor_frame.frame, occasion, i);
     } else {
-      degrade_picture(view.picture, fault, occasion.frame.at("camera").at(i));
+      degrade_image(view.image, fault, occasion.frame.at("camera").at(i));
     }
   }
 }
 
 void degrade_lidar(SensorFrame& sensor_frame, const FaultOccasion& occasion, const FrameOptions& options) {
-  Frame& frame = sensor_frame.frame;
+  KeyFrame& frame = sensor_frame.frame;
   if (!frame.lidar_available) return;
   state_fault(sensor_frame.sensors[0], stated_quality(occasion.fault));
   if (fault_row(occasion.fault.kind).known) {
@@ -90,7 +90,7 @@ void degrade_lidar(SensorFrame& sensor_frame, const FaultOccasion& occasion, con
 
 }  // namespace
 
-SensorFrame clean_sensor_frame(Frame frame) {
+SensorFrame clean_sensor_frame(KeyFrame frame) {
   SensorFrame sensor_frame{.frame = std::move(frame)};
   sensor_frame.sensors.push_back(
       {.available = sensor_frame.frame.lidar_available, .timestamp = sensor_frame.frame.timestamp});
@@ -102,7 +102,7 @@ SensorFrame clean_sensor_frame(Frame frame) {
 SensorFrame load_sensor_frame(const Dataset& dataset, Index sample, const FrameOptions& options,
                               std::span<const Fault> faults, std::span<const Index> pool,
                               const random::Stream& stream) {
-  SensorFrame sensor_frame = clean_sensor_frame(load_frame(dataset, sample, options));
+  SensorFrame sensor_frame = clean_sensor_frame(load_key_frame(dataset, sample, options));
   for (std::size_t i = 0; i < faults.size(); ++i) {
     const FaultOccasion occasion(dataset, pool, faults[i], i, sample, stream);
     if (faults[i].repeats())
@@ -123,7 +123,7 @@ void check_repeats(const Dataset& dataset, std::span<const Index> samples, std::
 }
 
 std::vector<TrustLabel> trust_labels(const SensorFrame& sensor_frame) {
-  const Frame& frame = sensor_frame.frame;
+  const KeyFrame& frame = sensor_frame.frame;
   std::vector<TrustLabel> labels;
   for (const FrameObject& object : frame.objects) {
     const FixedBox box(object.box);

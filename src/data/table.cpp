@@ -15,10 +15,10 @@ std::string_view TextStore::keep(std::string_view text) {
     used_ = 0;
     blocks_.push_back(std::make_unique_for_overwrite<char[]>(capacity_));
   }
-  char* const place = blocks_.back().get() + used_;
-  std::memcpy(place, text.data(), text.size());
+  char* const position = blocks_.back().get() + used_;
+  std::memcpy(position, text.data(), text.size());
   used_ += text.size();
-  return {place, text.size()};
+  return {position, text.size()};
 }
 
 void TextStore::absorb(TextStore&& other) {

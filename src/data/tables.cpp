@@ -185,10 +185,10 @@ class Loader {
       if (chosen(row)) ++offsets[static_cast<std::size_t>(row.sample) + 1];
     for (std::size_t sample = 1; sample < offsets.size(); ++sample) offsets[sample] += offsets[sample - 1];
     list.resize(offsets.back());
-    std::vector<std::uint32_t> place(offsets.begin(), offsets.end() - 1);
+    std::vector<std::uint32_t> next(offsets.begin(), offsets.end() - 1);
     for (std::size_t row = 0; row < table.size(); ++row) {
       const Row& entry = table[static_cast<Index>(row)];
-      if (chosen(entry)) list[place[static_cast<std::size_t>(entry.sample)]++] = static_cast<Index>(row);
+      if (chosen(entry)) list[next[static_cast<std::size_t>(entry.sample)]++] = static_cast<Index>(row);
     }
   }
 
@@ -199,8 +199,8 @@ class Loader {
 
 std::span<const Index> part_of(const std::vector<Index>& list, const std::vector<std::uint32_t>& offsets,
                                Index sample) {
-  const auto place = static_cast<std::size_t>(sample);
-  return {list.data() + offsets[place], offsets[place + 1] - offsets[place]};
+  const auto position = static_cast<std::size_t>(sample);
+  return {list.data() + offsets[position], offsets[position + 1] - offsets[position]};
 }
 
 std::string folders_in(const std::filesystem::path& root) {

@@ -72,9 +72,9 @@ class TarReader {
       : text_(reinterpret_cast<const char*>(bytes.data())), size_(bytes.size()), wanted_(wanted), refuse_(refuse) {}
 
   std::vector<TarFile> read() {
-    std::size_t place = 0;
-    while (place + kTarBlock <= size_ && text_[place] != '\0') place = read_entry(place);
-    if (place >= size_) refuse("is cut off: its closing block is missing");
+    std::size_t position = 0;
+    while (position + kTarBlock <= size_ && text_[position] != '\0') position = read_entry(position);
+    if (position >= size_) refuse("is cut off: its closing block is missing");
     resolve_links();
     return std::move(files_);
   }
@@ -89,7 +89,7 @@ class TarReader {
     refuse_(what);
     throw std::logic_error("[list_tar] refuse must throw");
   }
-  std::size_t read_entry(std::size_t place);
+  std::size_t read_entry(std::size_t position);
   void add_records(std::string_view text, PaxRecords& records) const;
   void add_entry(const char* header, std::uint64_t data, std::uint64_t length);
   const std::string* record(std::string_view key) const;
@@ -144,10 +144,10 @@ void TarReader::add_records(std::string_view text, PaxRecords& records) const {
   }
 }
 
-std::size_t TarReader::read_entry(std::size_t place) {
-  const char* header = text_ + place;
+std::size_t TarReader::read_entry(std::size_t position) {
+  const char* header = text_ + position;
   const std::int64_t stated = size_field(header + 124);
-  if (!sum_holds(header) || stated < 0) refuse("has a damaged header at byte " + std::to_string(place));
+  if (!sum_holds(header) || stated < 0) refuse("has a damaged header at byte " + std::to_string(position));
   const char type = header[156];
   const bool describes = type == 'x' || type == 'X' || type == 'g' || type == 'L' || type == 'K';
   auto length = static_cast<std::uint64_t>(stated);
@@ -156,7 +156,7 @@ std::size_t TarReader::read_entry(std::size_t place) {
     if (!number) refuse("has a PAX record whose size must be a whole number, got '" + *size + "'");
     length = *number;
   }
-  const std::uint64_t data = place + kTarBlock;
+  const std::uint64_t data = position + kTarBlock;
   if (length > size_ || data + length > size_) refuse("is cut off in '" + name_of(header) + "'");
   const std::string_view content(text_ + data, length);
   if (type == 'x' || type == 'X') {

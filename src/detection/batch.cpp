@@ -80,19 +80,19 @@ void add_points(DetectorBatch& batch, std::span<const data::LoadedSample> sample
   }
 }
 
-// A picture that was not delivered stays black; availability says so.
-void copy_picture(const data::CameraView& view, float* planes) {
+// An image that was not delivered stays black; availability says so.
+void copy_image(const data::CameraView& view, float* planes) {
   const std::int64_t pixels = view.camera.width * view.camera.height;
-  if (view.picture.pixels.empty()) {
+  if (view.image.pixels.empty()) {
     std::fill_n(planes, 3 * pixels, 0.0F);
     return;
   }
-  const std::uint8_t* byte = view.picture.pixels.data();
+  const std::uint8_t* byte = view.image.pixels.data();
   for (std::int64_t i = 0; i < pixels; ++i)
     for (std::int64_t colour = 0; colour < 3; ++colour) planes[colour * pixels + i] = static_cast<float>(*byte++) / 255;
 }
 
-void add_pictures(DetectorBatch& batch, std::span<const data::LoadedSample> samples) {
+void add_images(DetectorBatch& batch, std::span<const data::LoadedSample> samples) {
   const auto& cameras = samples[0].sensor_frame.frame.cameras;
   for (std::size_t first = 0; first < cameras.size();) {
     const std::int64_t width = cameras[first].camera.width, height = cameras[first].camera.height;
@@ -102,8 +102,8 @@ void add_pictures(DetectorBatch& batch, std::span<const data::LoadedSample> samp
     auto* out = run.data_ptr<float>();
     for (const auto& sample : samples)
       for (std::size_t v = first; v < end; ++v, out += 3 * width * height)
-        copy_picture(sample.sensor_frame.frame.cameras[v], out);
-    batch.pictures.push_back(run);
+        copy_image(sample.sensor_frame.frame.cameras[v], out);
+    batch.images.push_back(run);
     first = end;
   }
 }
@@ -168,7 +168,7 @@ DetectorBatch collate(std::span<const data::LoadedSample> samples, const Detecto
   batch.scene.validate(batch.size);
   if (options.encoder.kind != EncoderKind::kFeatures) {
     add_points(batch, samples);
-    add_pictures(batch, samples);
+    add_images(batch, samples);
   } else if (!options.encoder.features.empty()) {
     add_features(batch, samples, options.encoder);
   }

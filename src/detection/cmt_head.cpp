@@ -12,30 +12,30 @@ namespace {
 
 constexpr double kCellBias = -4;
 
-// The places of a regular grid over the space that lie nearest to its middle, [count, 3].
+// The positions of a regular grid over the space that lie nearest to its middle, [count, 3].
 torch::Tensor fixed_references(const DetectorOptions& options) {
   const auto count = options.head.num_queries;
   const auto side = static_cast<std::int64_t>(std::ceil(std::sqrt(1.2 * static_cast<double>(count)) - 1e-9));
   const auto& space = options.space;
-  struct Place {
+  struct Position {
     double x, y, squared;
   };
-  std::vector<Place> places;
+  std::vector<Position> positions;
   for (std::int64_t row = 0; row < side; ++row)
     for (std::int64_t column = 0; column < side; ++column) {
       const auto along = [&](std::int64_t i) { return (static_cast<double>(i) + 0.5) / static_cast<double>(side); };
       const double x = (along(column) - 0.5) * (space.x_max - space.x_min);
       const double y = (along(row) - 0.5) * (space.y_max - space.y_min);
-      places.push_back({x + (space.x_min + space.x_max) / 2, y + (space.y_min + space.y_max) / 2, x * x + y * y});
+      positions.push_back({x + (space.x_min + space.x_max) / 2, y + (space.y_min + space.y_max) / 2, x * x + y * y});
     }
   // Equal distances (to rounding) keep their order, so that the choice is the same everywhere.
-  std::stable_sort(places.begin(), places.end(),
-                   [](const Place& a, const Place& b) { return a.squared < b.squared - 1e-6; });
+  std::stable_sort(positions.begin(), positions.end(),
+                   [](const Position& a, const Position& b) { return a.squared < b.squared - 1e-6; });
   auto references = torch::empty({count, 3}, torch::kFloat);
   auto* out = references.data_ptr<float>();
   for (std::int64_t i = 0; i < count; ++i) {
-    *out++ = static_cast<float>(places[static_cast<std::size_t>(i)].x);
-    *out++ = static_cast<float>(places[static_cast<std::size_t>(i)].y);
+    *out++ = static_cast<float>(positions[static_cast<std::size_t>(i)].x);
+    *out++ = static_cast<float>(positions[static_cast<std::size_t>(i)].y);
     *out++ = static_cast<float>(options.head.reference_height);
   }
   return references;
@@ -88,7 +88,7 @@ CmtHeadImpl::CmtHeadImpl(const DetectorOptions& options) : options_(options) {
     grid_classes_ = register_module("grid_classes", torch::nn::Linear(width, classes));
     camera_classes_ = register_module("camera_classes", torch::nn::Linear(width, classes));
   }
-  if (head.query_start == QueryStart::kPlace)
+  if (head.query_start == QueryStart::kPosition)
     query_start_ = register_module("query_start", torch::nn::Linear(width, width));
   if (head.cue_input)
     cue_input_ = register_module(
@@ -109,13 +109,13 @@ void CmtHeadImpl::initialise(std::uint64_t seed, const std::string& prefix) {
     grid_classes_->bias.fill_(kCellBias);
     camera_classes_->bias.fill_(kCellBias);
   }
-  if (query_start_) {  // the first look compares places alone
+  if (query_start_) {  // the first look compares positions alone
     query_start_->weight.zero_();
     query_start_->bias.zero_();
   }
   if (cue_input_) cue_input_->weight.zero_();
   if (options_.head.position_embedding != PositionEmbedding::kSplit) return;
-  // W_q = W_k, and each half of the channels to its own half of the heads: a query compares places with places.
+  // W_q = W_k, and each half of the channels to its own half of the heads: a query compares positions with positions.
   const std::int64_t width = options_.head.decoder.width, half = width / 2;
   for (std::int64_t i = 0; i < options_.head.decoder.num_layers; ++i) {
     auto weight = decoder->layers[static_cast<std::size_t>(i)]->as<nn::DecoderLayer>()->cross_attention->in_proj_weight;

@@ -12,7 +12,7 @@ struct CmtHeadImpl::Pass {
   torch::Tensor references{};              // [B, N, 3], of the layer at hand
   torch::Tensor query_position{};          // [B, N, C], of the first layer
   std::optional<torch::Tensor> blocked{};  // of the self-attention
-  nn::QueryPlacement placement{};
+  nn::QueryProjection projection{};
   torch::Tensor trust{};  // [B, N, X]
   nn::BiasWindows windows{};
   std::vector<torch::Tensor> logits{}, codes{};  // of the layers so far
@@ -62,7 +62,7 @@ torch::Tensor CmtHeadImpl::trust_of(const Pass& pass, const DetectorBatch& batch
                           .memory = pass.memory.content,
                           .memory_position = pass.memory.position,
                           .projected_memory = pass.memory.router,
-                          .placement = pass.placement,
+                          .projection = pass.projection,
                           .scene = &batch.scene};
   inputs.cues = {.age = by_sensor(batch.age, sensors).to(type), .level = by_sensor(batch.level, sensors).to(type)};
   inputs.shuffle_seed = options.seed;
@@ -95,8 +95,8 @@ ops::StructuredBias CmtHeadImpl::bias_of(Pass& pass, const DetectorBatch& batch,
   if (!attention_bias) return {.segments = ops::Segments{.offsets = pass.segment_offsets}};
   if (layer > 0 && options_.bias.centre == nn::WindowCentre::kRefined) {
     const auto boxes = decode_boxes(pass.codes.back().detach(), options_.head.box_code);
-    const auto placement = nn::place_queries(boxes.narrow(-1, 0, 3), batch.scene, batch.available);
-    pass.windows = attention_bias->windows(placement, batch.scene, boxes.narrow(-1, 0, 7));
+    const auto projection = nn::project_queries(boxes.narrow(-1, 0, 3), batch.scene, batch.available);
+    pass.windows = attention_bias->windows(projection, batch.scene, boxes.narrow(-1, 0, 7));
   }
   return attention_bias->forward(pass.trust, pass.windows, batch.scene, layer);
 }
@@ -123,7 +123,7 @@ nn::DecoderOutput CmtHeadImpl::decode_queries(Pass& pass, const DetectorBatch& b
       predict(pass, layer - 1, previous);
       if (!options_.head.refine) return pass.query_position;
       const auto& code = pass.codes.back();
-      const std::int64_t height = height_place(options_.head.box_code);
+      const std::int64_t height = height_index(options_.head.box_code);
       pass.references = torch::cat({code.narrow(-1, 0, 2), code.narrow(-1, height, 1)}, -1).detach();
       return query_positions(pass.references, batch);
     };
@@ -170,9 +170,9 @@ DetectorOutput CmtHeadImpl::forward(const HeadMemory& memory, const DetectorBatc
   DetectorOutput output;
   output.references = learned;
   if (router) {
-    pass.placement = nn::place_queries(pass.references, batch.scene, batch.available);
+    pass.projection = nn::project_queries(pass.references, batch.scene, batch.available);
     pass.trust = trust_of(pass, batch, options);
-    pass.windows = attention_bias->windows(pass.placement, batch.scene);
+    pass.windows = attention_bias->windows(pass.projection, batch.scene);
     output.trust = pass.trust.narrow(1, extra, queries);
     if (extra > 0) output.denoising_trust = pass.trust.narrow(1, 0, extra);
   }

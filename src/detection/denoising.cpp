@@ -33,7 +33,7 @@ DenoisingQueries make_denoising_queries(const DetectorBatch& batch, const Detect
     for (std::int64_t g = 0; g < result.groups; ++g)
       for (std::int64_t i = 0; i < targets.labels.size(0); ++i) {
         const std::int64_t at = b * result.count + g * most + i;
-        float* place = result.references.data_ptr<float>() + 3 * at;
+        float* position = result.references.data_ptr<float>() + 3 * at;
         double squares = 0;
         for (std::size_t axis = 0; axis < 3; ++axis) {
           const double noise = draws.uniform(-1, 1);
@@ -41,9 +41,9 @@ DenoisingQueries make_denoising_queries(const DetectorBatch& batch, const Detect
           squares += noise * noise;
           const double moved = box[9 * i + static_cast<std::int64_t>(axis)] +
                                noise * settings.noise_scale * (extent + settings.noise_margin);
-          place[axis] = static_cast<float>(std::clamp(moved, low[axis], high[axis]));
+          position[axis] = static_cast<float>(std::clamp(moved, low[axis], high[axis]));
         }
-        if (fixed) place[2] = static_cast<float>(options.head.reference_height);
+        if (fixed) position[2] = static_cast<float>(options.head.reference_height);
         result.object.data_ptr<std::int64_t>()[at] = i;
         result.background.data_ptr<bool>()[at] = std::sqrt(squares) > settings.background_beyond;
       }

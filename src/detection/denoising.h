@@ -3,7 +3,7 @@
 
 namespace camber::detection {
 
-/// True objects with noise on their places, as further queries of a training step: groups = min(max_groups,
+/// True objects with noise on their positions, as further queries of a training step: groups = min(max_groups,
 /// num_queries / most objects of a frame), each frame's objects once a group, padded with -1. Per axis the centre moves
 /// by U(-1, 1) * noise_scale * (half the size + noise_margin); with fixed references the noise in x and y takes half
 /// the length and z is the references' own. No objects in the whole batch: no queries. The draws are those of the

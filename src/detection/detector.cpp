@@ -14,7 +14,7 @@ namespace camber::detection {
 namespace {
 
 // Puts rows of the elements that were encoded back among those that were not, which stay zero.
-torch::Tensor spread(const torch::Tensor& encoded, const torch::Tensor& elements, std::int64_t total) {
+torch::Tensor scatter_rows(const torch::Tensor& encoded, const torch::Tensor& elements, std::int64_t total) {
   if (elements.size(0) == total) return encoded;
   auto sizes = encoded.sizes().vec();
   sizes[0] = total;
@@ -56,23 +56,23 @@ KeyMaps DetectorImpl::Parts::encode(const DetectorBatch& batch, const PillarPoin
   const auto type = head->parameters().front().scalar_type();
   const auto present = batch.available;
   const auto clouds = with_lidar(batch);
-  if (clouds.size(0) > 0) maps.bev = spread(lidar_encoder->forward(pillars, clouds.size(0)), clouds, batch.size);
+  if (clouds.size(0) > 0) maps.bev = scatter_rows(lidar_encoder->forward(pillars, clouds.size(0)), clouds, batch.size);
   std::vector<torch::Tensor> runs;
   std::int64_t first = 1;
   bool any = false;
-  for (const auto& run : batch.pictures) {
+  for (const auto& run : batch.images) {
     const std::int64_t count = run.size(1), total = batch.size * count;
     const auto seen = present.narrow(1, first, count).reshape({-1}).nonzero().squeeze(1);
     first += count;
-    const auto pictures = run.flatten(0, 1).to(type);
+    const auto images = run.flatten(0, 1).to(type);
     torch::Tensor keys;
     if (seen.size(0) > 0) {
-      const auto map = camera_encoder->forward(seen.size(0) == total ? pictures : pictures.index_select(0, seen));
-      keys = spread(map.permute({0, 2, 3, 1}).flatten(1, 2), seen, total);
+      const auto map = camera_encoder->forward(seen.size(0) == total ? images : images.index_select(0, seen));
+      keys = scatter_rows(map.permute({0, 2, 3, 1}).flatten(1, 2), seen, total);
       any = true;
     } else {
       const auto& camera = batch.scene.cameras[0][static_cast<std::size_t>(first - 1 - count)];
-      keys = torch::zeros({total, camera.keys(), channels}, pictures.options());
+      keys = torch::zeros({total, camera.keys(), channels}, images.options());
     }
     runs.push_back(keys.view({batch.size, -1, keys.size(-1)}));
   }

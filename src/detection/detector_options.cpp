@@ -12,7 +12,7 @@ namespace {
   throw std::invalid_argument("[Detector] " + sentence);
 }
 
-// Rows and columns of the picture must be whole cells: a cut cell would shift every projection.
+// Rows and columns of the image must be whole cells: a cut cell would shift every projection.
 void check_stride(const char* name, std::int64_t size, std::int64_t stride) {
   if (size % stride != 0)
     refuse(std::string(name) + " must be a multiple of feature_stride " + std::to_string(stride) + ", got " +
@@ -47,8 +47,8 @@ void DetectorOptions::validate() const {
   space.validate();
   head.validate();
   loss.validate();
-  check_stride("encoder.picture_width", encoder.picture_width, encoder.feature_stride);
-  check_stride("encoder.picture_height", encoder.picture_height, encoder.feature_stride);
+  check_stride("encoder.image_width", encoder.image_width, encoder.feature_stride);
+  check_stride("encoder.image_height", encoder.image_height, encoder.feature_stride);
   if (encoder.kind == EncoderKind::kSmall && encoder.feature_stride != 8)
     refuse("encoder.feature_stride must be 8 for the small encoder, got " + std::to_string(encoder.feature_stride));
   if (encoder.kind == EncoderKind::kReference && encoder.feature_stride != 16)
@@ -74,8 +74,8 @@ DetectorOptions DetectorOptions::small() {
   options.classes = {"car", "truck", "pedestrian", "traffic_cone"};
   options.space = {.x_min = -25.6, .x_max = 25.6, .y_min = -25.6, .y_max = 25.6, .cell = 1.6, .pillar_cell = 0.8};
   options.encoder = {.kind = EncoderKind::kSmall,
-                     .picture_width = 120,
-                     .picture_height = 48,
+                     .image_width = 120,
+                     .image_height = 48,
                      .feature_stride = 8,
                      .previous_sweeps = 0,
                      .pillar_width = 32,
@@ -84,7 +84,7 @@ DetectorOptions DetectorOptions::small() {
   options.head = {.position_embedding = PositionEmbedding::kSplit,
                   .references = References::kFixed,
                   .centre = Centre::kOffset,
-                  .query_start = QueryStart::kPlace,
+                  .query_start = QueryStart::kPosition,
                   .refine = true,
                   .dense_auxiliary = true,
                   .shared_convolution = false,
@@ -123,12 +123,12 @@ DetectorOptions DetectorOptions::preset(std::string_view name) {
 
 data::FrameOptions DetectorOptions::frame_options() const {
   data::FrameOptions frame;
-  frame.picture_width = encoder.picture_width;
-  frame.picture_height = encoder.picture_height;
+  frame.image_width = encoder.image_width;
+  frame.image_height = encoder.image_height;
   frame.feature_stride = encoder.feature_stride;
   frame.sweeps.previous = encoder.previous_sweeps;
   frame.range = {space.x_min, space.x_max, space.y_min, space.y_max, space.z_min, space.z_max};
-  frame.load_points = frame.load_pictures = encoder.kind != EncoderKind::kFeatures;
+  frame.load_points = frame.load_images = encoder.kind != EncoderKind::kFeatures;
   return frame;
 }
 

@@ -17,11 +17,11 @@ class LidarEncoderImpl : public torch::nn::Module {
   virtual torch::Tensor forward(const PillarPoints& pillars, std::int64_t clouds) = 0;
 };
 
-/// From pictures [n, 3, H, W] in 0..1, red first, to maps [n, camera_channels, H / stride, W / stride].
+/// From images [n, 3, H, W] in 0..1, red first, to maps [n, camera_channels, H / stride, W / stride].
 class CameraEncoderImpl : public torch::nn::Module {
  public:
   ~CameraEncoderImpl() override = default;
-  virtual torch::Tensor forward(const torch::Tensor& pictures) = 0;
+  virtual torch::Tensor forward(const torch::Tensor& images) = 0;
 };
 
 std::shared_ptr<LidarEncoderImpl> make_small_lidar_encoder(const DetectorOptions& options);

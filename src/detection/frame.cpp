@@ -4,36 +4,36 @@
 #include <stdexcept>
 #include <utility>
 
-#include "camber/data/picture.h"
+#include "camber/data/image.h"
 
 namespace camber::detection {
 namespace {
 
 data::CameraView to_view(const CameraInput& input, const DetectorOptions& options) {
-  const auto& picture = input.picture;
-  const bool sized = picture.width > 0 && picture.height > 0;
-  if (input.available && (!sized || picture.data == nullptr))
-    throw std::invalid_argument("[detect] camera \"" + input.name + "\" must have a picture with a size, got " +
-                                std::to_string(picture.width) + " x " + std::to_string(picture.height));
-  if (input.available && picture.pitch != 0 && picture.pitch < 3 * picture.width)
+  const auto& image = input.image;
+  const bool sized = image.width > 0 && image.height > 0;
+  if (input.available && (!sized || image.data == nullptr))
+    throw std::invalid_argument("[detect] camera \"" + input.name + "\" must have an image with a size, got " +
+                                std::to_string(image.width) + " x " + std::to_string(image.height));
+  if (input.available && image.pitch != 0 && image.pitch < 3 * image.width)
     throw std::invalid_argument("[detect] camera \"" + input.name +
-                                "\" must have a pitch of 0 or at least 3 * width, " +
-                                std::to_string(3 * picture.width) + ", got " + std::to_string(picture.pitch));
+                                "\" must have a pitch of 0 or at least 3 * width, " + std::to_string(3 * image.width) +
+                                ", got " + std::to_string(image.pitch));
   const auto& encoder = options.encoder;
   data::CameraView view;
   view.timestamp = input.timestamp;
   view.available = input.available;
   view.camera = {.name = input.name,
-                 .width = encoder.picture_width,
-                 .height = encoder.picture_height,
-                 .columns = encoder.picture_width / encoder.feature_stride,
-                 .rows = encoder.picture_height / encoder.feature_stride,
+                 .width = encoder.image_width,
+                 .height = encoder.image_height,
+                 .columns = encoder.image_width / encoder.feature_stride,
+                 .rows = encoder.image_height / encoder.feature_stride,
                  .lidar_to_image = {}};  // an absent camera without a size sees no point
   if (!sized) return view;
-  view.transform = geometry::PictureTransform::fit_bottom(picture.width, picture.height, encoder.picture_width,
-                                                          encoder.picture_height);
+  view.transform =
+      geometry::ImageTransform::fit_bottom(image.width, image.height, encoder.image_width, encoder.image_height);
   view.camera.lidar_to_image = geometry::lidar_to_image(input.lidar_to_camera, input.intrinsic, view.transform);
-  if (input.available) view.picture = data::transform_picture(picture, {picture.width, picture.height}, view.transform);
+  if (input.available) view.image = data::transform_image(image, {image.width, image.height}, view.transform);
   return view;
 }
 
@@ -41,19 +41,19 @@ std::vector<data::LidarPoint> to_points(const PointCloudView& view) {
   if (view.count > 0 && (view.data == nullptr || view.stride < 3))
     throw std::invalid_argument("[detect] points must have data and a stride of at least 3, got a stride of " +
                                 std::to_string(view.stride));
-  for (const auto& [name, place] : {std::pair("intensity", view.intensity_place), {"time_lag", view.time_lag_place}})
-    if (view.count > 0 && place >= view.stride)
+  for (const auto& [name, position] : {std::pair("intensity", view.intensity_index), {"time_lag", view.time_lag_index}})
+    if (view.count > 0 && position >= view.stride)
       throw std::invalid_argument(std::string("[detect] points.") + name + "_place must be below the stride of " +
-                                  std::to_string(view.stride) + ", or -1 for none, got " + std::to_string(place));
+                                  std::to_string(view.stride) + ", or -1 for none, got " + std::to_string(position));
   const auto everywhere = data::PointRange::everywhere();
   std::vector<data::LidarPoint> points;
   points.reserve(static_cast<std::size_t>(view.count));
   for (std::int64_t i = 0; i < view.count; ++i) {
     const float* p = view.data + i * view.stride;
     data::LidarPoint point{.x = p[0], .y = p[1], .z = p[2]};
-    if (view.intensity_place >= 0)
-      point.intensity = static_cast<float>(p[view.intensity_place] * view.intensity_scale * 255);
-    if (view.time_lag_place >= 0) point.time_lag = p[view.time_lag_place];
+    if (view.intensity_index >= 0)
+      point.intensity = static_cast<float>(p[view.intensity_index] * view.intensity_scale * 255);
+    if (view.time_lag_index >= 0) point.time_lag = p[view.time_lag_index];
     if (everywhere.contains(point)) points.push_back(point);
   }
   return points;
@@ -71,7 +71,7 @@ std::optional<std::int64_t> time_of(const Frame& frame) {
 }
 
 data::SensorFrame to_sensor_frame(const Frame& frame, const DetectorOptions& options) {
-  data::Frame loaded;
+  data::KeyFrame loaded;
   loaded.timestamp = time_of(frame).value_or(0);
   loaded.reference = {.sensor_to_ego = frame.lidar_to_ego, .ego_to_global = frame.ego_to_global};
   loaded.lidar_available = frame.lidar_available;

@@ -46,7 +46,7 @@ Wanted wanted_of(const QueryTargets& targets, const DetectorBatch& batch, const 
         if (g < 0) continue;
         if (background == nullptr || !background[b * queries + q]) hot[row * classes + labels[g]] = 1;
         for (std::int64_t i = 0; i < kCodeSize; ++i) {
-          if (i >= kVelocityPlace && !std::isfinite(truth[g * kCodeSize + i])) continue;
+          if (i >= kVelocityIndex && !std::isfinite(truth[g * kCodeSize + i])) continue;
           codes[row * kCodeSize + i] = truth[g * kCodeSize + i];
           weights[row * kCodeSize + i] = static_cast<float>(options.loss.code_weights[static_cast<std::size_t>(i)]);
         }
@@ -189,7 +189,7 @@ DenseLosses dense_losses(const DetectorOutput& output, const DetectorBatch& batc
       centres = torch::cat({centres, targets.outside_centres});
       labels = torch::cat({labels, targets.outside_labels});
     }
-    const auto placed = nn::place_queries(centres.unsqueeze(0), own);
+    const auto placed = nn::project_queries(centres.unsqueeze(0), own);
     const auto* cell = placed.cell.const_data_ptr<std::int64_t>();
     for (std::int64_t g = 0; g < labels.size(0); ++g)
       for (const auto& map : layout.maps) {

@@ -8,8 +8,8 @@
 
 namespace camber::detection {
 
-/// Numbers that describe a point to the pillars: place in the cell (2), height twice (the second four times as steep),
-/// intensity, place in the space (2), time lag.
+/// Numbers that describe a point to the pillars: position in the cell (2), height twice (the second four times as
+/// steep), intensity, position in the space (2), time lag.
 inline constexpr std::int64_t kPointFeatures = 8;
 
 /// points [N, 5] with their pillar: features [n, kPointFeatures] and cell int64 [n] = (element * rows + row) * columns
@@ -26,7 +26,7 @@ PillarPoints pillar_points(const torch::Tensor& points, const torch::Tensor& poi
 /// first of the largest.
 torch::Tensor scatter_max(const torch::Tensor& values, const torch::Tensor& cell, std::int64_t cells);
 
-/// Points to a picture of pillars [E, width + 1, rows, columns], channels last in memory.
+/// Points to an image of pillars [E, width + 1, rows, columns], channels last in memory.
 class PillarEncoderImpl : public torch::nn::Module {
  public:
   PillarEncoderImpl(const SpaceOptions& space, std::int64_t width);

@@ -111,8 +111,8 @@ torch::Tensor CmtPositionsImpl::along_rays(const torch::Tensor& pixels, const to
 torch::Tensor CmtPositionsImpl::keys(const nn::SensorScene& scene, std::int64_t batch) {
   const auto low = torch::tensor({space_.x_min, space_.y_min}, torch::kDouble);
   const auto extent = torch::tensor({space_.x_max - space_.x_min, space_.y_max - space_.y_min}, torch::kDouble);
-  const auto places = (cell_centres(scene.grid) - low) / extent;
-  auto grid = bev(places.to(bev_first_->weight.scalar_type())).unsqueeze(0);
+  const auto positions_list = (cell_centres(scene.grid) - low) / extent;
+  auto grid = bev(positions_list.to(bev_first_->weight.scalar_type())).unsqueeze(0);
   if (!has_cameras(scene)) return grid;
   const auto inverse = inverses(projections(scene));  // [B, V, 4, 4]
   std::vector<torch::Tensor> parts{grid.expand({batch, -1, -1})};

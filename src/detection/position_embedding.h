@@ -8,12 +8,12 @@
 #include <torch/types.h>
 
 #include "camber/detection/detector_options.h"
-#include "camber/nn/query_placement.h"
+#include "camber/nn/query_projection.h"
 
 namespace camber::detection {
 
 /// CMT's sines: positions [..., 2] = (x, y) in 0..1 -> [..., 2 N] with p = 2 pi pos, divisor_i = 2 floor(i / 2) / N +
-/// 1, sin(p / divisor) at even and cos at odd places; y's N numbers come first.
+/// 1, sin(p / divisor) at even and cos at odd indices; y's N numbers come first.
 torch::Tensor pos2embed(const torch::Tensor& positions, std::int64_t count);
 
 /// ln(x / (1 - x)) with both clamped to at least 1e-5.
@@ -32,8 +32,8 @@ class KeyPositionsImpl : public torch::nn::Module {
 };
 
 /// CMT's: grid keys bev_embedding(pos2embed(cell centre over the space)); camera keys rv_embedding(points along the ray
-/// through the cell's corner, over the space); a query gets the first of its place plus the second of the pixels where
-/// cameras see it, summed over the cameras.
+/// through the cell's corner, over the space); a query gets the first of its position plus the second of the pixels
+/// where cameras see it, summed over the cameras.
 class CmtPositionsImpl : public KeyPositionsImpl {
  public:
   explicit CmtPositionsImpl(const DetectorOptions& options);
@@ -53,7 +53,7 @@ class CmtPositionsImpl : public KeyPositionsImpl {
 /// Split channels: with S(x, y) the sines and cosines of x and y over geometric periods and R(ray) those of multiples
 /// of azimuth and elevation, grid keys are (E_g S, 0), camera keys (0, E_r R) of the ray through the cell's centre,
 /// queries (E_g S, E_r R) of the ray from the cameras that see them (from the origin where none does). E_g and E_r are
-/// linear without bias, orthogonal times 2 at the start, so that a query looks at its own place before anything is
+/// linear without bias, orthogonal times 2 at the start, so that a query looks at its own position before anything is
 /// learned.
 class SplitPositionsImpl : public KeyPositionsImpl {
  public:

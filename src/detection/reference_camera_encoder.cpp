@@ -75,8 +75,8 @@ class ResNet50Impl : public torch::nn::Module {
       if (auto* norm = module->as<torch::nn::BatchNorm2d>()) norm->eval();
   }
 
-  std::array<torch::Tensor, 2> forward(const torch::Tensor& pictures) {
-    auto state = bn1_->forward(conv1_->forward(pictures)).relu_();
+  std::array<torch::Tensor, 2> forward(const torch::Tensor& images) {
+    auto state = bn1_->forward(conv1_->forward(images)).relu_();
     state =
         torch::nn::functional::max_pool2d(state, torch::nn::functional::MaxPool2dFuncOptions(3).stride(2).padding(1));
     state = stages_[1]->forward(stages_[0]->forward(state));
@@ -122,8 +122,8 @@ class ReferenceCameraEncoder : public CameraEncoderImpl {
     mean_ = register_buffer("mean", torch::tensor({0.485F, 0.456F, 0.406F}).view({1, 3, 1, 1}));
     deviation_ = register_buffer("deviation", torch::tensor({0.229F, 0.224F, 0.225F}).view({1, 3, 1, 1}));
   }
-  torch::Tensor forward(const torch::Tensor& pictures) override {
-    const auto normal = ((pictures - mean_) / deviation_).contiguous(torch::MemoryFormat::ChannelsLast);
+  torch::Tensor forward(const torch::Tensor& images) override {
+    const auto normal = ((images - mean_) / deviation_).contiguous(torch::MemoryFormat::ChannelsLast);
     return neck_->forward(backbone_->forward(normal));
   }
 

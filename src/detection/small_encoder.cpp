@@ -61,8 +61,8 @@ class SmallCameraEncoder : public CameraEncoderImpl {
                                                         ConvolutionBlock(32, 32, 1), ConvolutionBlock(32, wide, 2),
                                                         ConvolutionBlock(wide, wide, 1), pointwise(wide, wide)));
   }
-  torch::Tensor forward(const torch::Tensor& pictures) override {
-    return blocks_->forward((pictures - 0.5).contiguous(torch::MemoryFormat::ChannelsLast));
+  torch::Tensor forward(const torch::Tensor& images) override {
+    return blocks_->forward((images - 0.5).contiguous(torch::MemoryFormat::ChannelsLast));
   }
 
  private:

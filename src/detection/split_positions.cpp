@@ -123,7 +123,7 @@ torch::Tensor SplitPositionsImpl::queries(const torch::Tensor& points, const nn:
     const auto from = torch::tensor(centres, torch::kDouble).view({points.size(0), 1, -1, 3}).to(points.scalar_type());
     const auto rays = points.unsqueeze(2) - from;  // [B, Q, V, 3]
     const auto unit = rays / (rays.detach().norm(2, -1, true) + 1e-6);
-    const auto seen = nn::place_queries(points, scene).seen.slice(2, 1);  // [B, Q, V]
+    const auto seen = nn::project_queries(points, scene).seen.slice(2, 1);  // [B, Q, V]
     const auto mean = (unit * seen.unsqueeze(-1).to(unit.scalar_type())).sum(2);
     direction = torch::where(seen.any(2).unsqueeze(-1), mean, points);
   }

@@ -15,7 +15,7 @@ DetectorOptions options_in(const storage::SafetensorsFile& file, const std::stri
   if (!holds_options(file))
     throw std::runtime_error("[Detector] " + name + " must hold a detector's options under \"" + kOptionsKey +
                              "\" in its metadata: it was not written as a detector");
-  return config::parse<DetectorOptions>(file.metadata().at(kOptionsKey), name);
+  return config::parse_stored<DetectorOptions>(file.metadata().at(kOptionsKey), name);
 }
 
 void save(const DetectorImpl& detector, const std::filesystem::path& file, storage::Metadata metadata) {

@@ -163,15 +163,15 @@ void Canvas::text(Position corner, std::string_view words, Colour colour, int si
   }
 }
 
-void Canvas::picture(int column, int row, std::span<const std::uint8_t> rgb, int picture_width, int picture_height) {
-  if (picture_width < 0 || picture_height < 0 ||
-      rgb.size() != static_cast<std::size_t>(picture_width) * static_cast<std::size_t>(picture_height) * 3)
-    throw std::invalid_argument(fmt::format("[drawing] an RGB picture of {} x {} must have three bytes a pixel, got {}",
-                                            picture_width, picture_height, rgb.size()));
-  const int from = std::max(0, -column), to = std::min(picture_width, width_ - column);
-  for (int y = std::max(0, -row); y < std::min(picture_height, height_ - row); ++y) {
+void Canvas::image(int column, int row, std::span<const std::uint8_t> rgb, int image_width, int image_height) {
+  if (image_width < 0 || image_height < 0 ||
+      rgb.size() != static_cast<std::size_t>(image_width) * static_cast<std::size_t>(image_height) * 3)
+    throw std::invalid_argument(fmt::format("[drawing] an RGB image of {} x {} must have three bytes a pixel, got {}",
+                                            image_width, image_height, rgb.size()));
+  const int from = std::max(0, -column), to = std::min(image_width, width_ - column);
+  for (int y = std::max(0, -row); y < std::min(image_height, height_ - row); ++y) {
     if (to <= from) return;
-    const std::uint8_t* source = &rgb[(static_cast<std::size_t>(y) * picture_width + from) * 3];
+    const std::uint8_t* source = &rgb[(static_cast<std::size_t>(y) * image_width + from) * 3];
     std::copy_n(source, (to - from) * 3, &pixels_[(static_cast<std::size_t>(row + y) * width_ + column + from) * 3]);
   }
 }

@@ -138,7 +138,7 @@ class ChartWriter {
   }
 
   std::string lines() const {
-    // An inner picture cuts lines at the plot's border without an id that another picture of the page might share.
+    // An inner image cuts lines at the plot's border without an id that another image of the page might share.
     std::string text = fmt::format("<svg x=\"{0:.1f}\" y=\"{1:.1f}\" width=\"{2:.1f}\" height=\"{3:.1f}\" ", kLeft,
                                    top_ - 2, right_ - kLeft, bottom_ - top_ + 4);
     text += fmt::format("viewBox=\"{0:.1f} {1:.1f} {2:.1f} {3:.1f}\">\n", kLeft, top_ - 2, right_ - kLeft,
@@ -202,7 +202,7 @@ class ChartWriter {
   Scale x_, y_;
 };
 
-// The prefix keeps the rules off the page that a picture is put into.
+// The prefix keeps the rules off the page that an image is put into.
 constexpr const char* kStyle =
     "<style>"
     ".camber-chart text{font:12px 'Helvetica Neue',Helvetica,Arial,'Liberation Sans',sans-serif;fill:#333}"

@@ -13,7 +13,7 @@ std::string encode_png(const Canvas& canvas) {
 
 std::string encode_png(std::span<const std::uint8_t> rgb, int width, int height) {
   if (width < 1 || height < 1 || rgb.size() != static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3)
-    throw std::invalid_argument(fmt::format("[drawing] an RGB picture of {} x {} must have three bytes a pixel, got {}",
+    throw std::invalid_argument(fmt::format("[drawing] an RGB image of {} x {} must have three bytes a pixel, got {}",
                                             width, height, rgb.size()));
   png_image image{};
   image.version = PNG_IMAGE_VERSION;

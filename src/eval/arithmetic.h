@@ -41,7 +41,7 @@ double interpolate(double x, std::size_t count, Abscissa&& xp, Ordinate&& fp, do
   if (std::isnan(x)) return x;
   if (x > xp(count - 1)) return right;
   if (x < xp(0)) return fp(0);
-  // The last place whose xp is not above x.
+  // The last index whose xp is not above x.
   std::size_t low = 0, high = count;
   while (high - low > 1) {
     const std::size_t middle = low + (high - low) / 2;

@@ -51,14 +51,14 @@ ClassMatches within(const ClassMatches& matches, const SampleBoxes& truth, const
                                  [&](const DetectionBox& box) { return box.label == matches.label && in_bin(box); });
   std::size_t found = 0;
   for (std::size_t i = 0; i < matches.scores.size(); ++i) {
-    const std::int32_t place = matches.matched_truth[i];
+    const std::int32_t position = matches.matched_truth[i];
     const std::size_t error = found;
-    if (place >= 0) ++found;
-    if (place >= 0 && !in_bin(truth.boxes[static_cast<std::size_t>(place)])) continue;
+    if (position >= 0) ++found;
+    if (position >= 0 && !in_bin(truth.boxes[static_cast<std::size_t>(position)])) continue;
     part.scores.push_back(matches.scores[i]);
     part.samples.push_back(matches.samples[i]);
-    part.matched_truth.push_back(place);
-    if (place >= 0) part.errors.push_back(matches.errors[error]);
+    part.matched_truth.push_back(position);
+    if (position >= 0) part.errors.push_back(matches.errors[error]);
   }
   return part;
 }
@@ -70,14 +70,14 @@ ClassMatches redrawn(const ClassMatches& matches, const std::vector<std::int32_t
   if (positives == 0) return result;
   std::size_t found = 0;
   for (std::size_t i = 0; i < matches.scores.size(); ++i) {
-    const std::int32_t sample = matches.samples[i], place = matches.matched_truth[i];
+    const std::int32_t sample = matches.samples[i], position = matches.matched_truth[i];
     const std::size_t error = found;
-    if (place >= 0) ++found;
+    if (position >= 0) ++found;
     const std::int32_t copies = sample < 0 ? 1 : weight_of_sample[static_cast<std::size_t>(sample)];
     for (std::int32_t copy = 0; copy < copies; ++copy) {
       result.scores.push_back(matches.scores[i]);
-      result.matched_truth.push_back(place);
-      if (place >= 0) result.errors.push_back(matches.errors[error]);
+      result.matched_truth.push_back(position);
+      if (position >= 0) result.errors.push_back(matches.errors[error]);
     }
   }
   return result;
@@ -89,10 +89,10 @@ Interval interval_of(std::vector<double> values) {
   if (values.empty()) return {kNothing, kNothing};
   std::sort(values.begin(), values.end());
   const auto quantile = [&values](double share) {
-    const double place = share * static_cast<double>(values.size() - 1);
-    const auto below = static_cast<std::size_t>(place);
+    const double position = share * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<std::size_t>(position);
     const std::size_t above = std::min(below + 1, values.size() - 1);
-    return values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]);
+    return values[below] + (position - static_cast<double>(below)) * (values[above] - values[below]);
   };
   return {quantile(0.025), quantile(0.975)};
 }
@@ -153,10 +153,10 @@ BootstrapIntervals bootstrap(const EvaluationBoxes& boxes, const EvaluationConfi
     drawn[task] = summarize(config, curves);
   });
   BootstrapIntervals intervals{.replicates = replicates, .scenes = draws.scenes()};
-  const auto collect = [&drawn](auto&& figure) {
+  const auto collect = [&drawn](auto&& metric) {
     std::vector<double> values;
     values.reserve(drawn.size());
-    for (const DetectionMetrics& metrics : drawn) values.push_back(figure(metrics));
+    for (const DetectionMetrics& metrics : drawn) values.push_back(metric(metrics));
     return interval_of(std::move(values));
   };
   intervals.mean_ap = collect([](const DetectionMetrics& m) { return m.mean_ap; });

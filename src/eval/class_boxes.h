@@ -30,7 +30,7 @@ class ClassBoxes {
   ClassMatches match(double distance, const Ring& ring);
 
  private:
-  struct Place {
+  struct Box {
     double x = 0, y = 0, ego_distance = 0;
     std::int32_t sample = -1;
     std::uint32_t box = 0;  // in predictions.boxes or truth.boxes
@@ -40,11 +40,11 @@ class ClassBoxes {
 
   const EvaluationBoxes& boxes_;
   DetectionClass label_;
-  std::vector<Place> predictions_;       // in the order in which they choose
+  std::vector<Box> predictions_;         // in the order in which they choose
   std::vector<double> scores_;           // of predictions_
   std::vector<double> prediction_yaws_;  // computed when first needed
   std::vector<bool> prediction_yaw_known_;
-  std::vector<Place> truths_;  // sample by sample
+  std::vector<Box> truths_;  // sample by sample
   std::vector<double> truth_yaws_;
   std::vector<std::uint32_t> truth_offsets_;  // [samples + 1]
 };

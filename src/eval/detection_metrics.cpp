@@ -13,15 +13,15 @@
 namespace camber::eval {
 namespace {
 
-double recall_at(std::size_t place) {
-  return place + 1 == kCurvePoints ? 1.0 : static_cast<double>(place) * 0.01;
+double recall_at(std::size_t position) {
+  return position + 1 == kCurvePoints ? 1.0 : static_cast<double>(position) * 0.01;
 }
 
 std::size_t first_counted(double min_recall) {
   return static_cast<std::size_t>(std::nearbyint(100 * min_recall)) + 1;
 }
 
-// The mean of all values up to each place, NaN passed over; ones when there is nothing but NaN.
+// The mean of all values up to each index, NaN passed over; ones when there is nothing but NaN.
 std::vector<double> running_mean(const std::vector<TpErrors>& errors, std::size_t which) {
   const bool none =
       std::all_of(errors.begin(), errors.end(), [which](const TpErrors& e) { return std::isnan(e[which]); });
@@ -86,20 +86,20 @@ MetricCurve make_curve(const ClassMatches& matches) {
   }
   MetricCurve curve;
   const auto recall_of = [&](std::size_t i) { return recall[i]; };
-  for (std::size_t place = 0; place < kCurvePoints; ++place) {
-    const double x = recall_at(place);
-    curve.precision[place] = interpolate(
+  for (std::size_t position = 0; position < kCurvePoints; ++position) {
+    const double x = recall_at(position);
+    curve.precision[position] = interpolate(
         x, count, recall_of, [&](std::size_t i) { return precision[i]; }, 0);
-    curve.confidence[place] = interpolate(
+    curve.confidence[position] = interpolate(
         x, count, recall_of, [&](std::size_t i) { return matches.scores[i]; }, 0);
   }
-  // The errors over the score: interpolation wants ascending places, so both are read from the back.
+  // The errors over the score: interpolation wants ascending positions, so both are read from the back.
   const std::size_t found = match_scores.size();
   for (std::size_t which = 0; which < kTpErrorCount; ++which) {
     const std::vector<double> means = running_mean(matches.errors, which);
-    for (std::size_t place = 0; place < kCurvePoints; ++place)
-      curve.errors[which][place] = interpolate(
-          curve.confidence[place], found, [&](std::size_t i) { return match_scores[found - 1 - i]; },
+    for (std::size_t position = 0; position < kCurvePoints; ++position)
+      curve.errors[which][position] = interpolate(
+          curve.confidence[position], found, [&](std::size_t i) { return match_scores[found - 1 - i]; },
           [&](std::size_t i) { return means[found - 1 - i]; }, means.front());
   }
   return curve;
@@ -122,7 +122,7 @@ double tp_error(const MetricCurve& curve, double min_recall, TpError error) {
 
 DetectionMetrics summarize(const EvaluationConfig& config, std::span<const MetricCurve> curves) {
   const std::size_t distances = config.distance_thresholds.size();
-  const auto tp_place = static_cast<std::size_t>(
+  const auto tp_index = static_cast<std::size_t>(
       std::find(config.distance_thresholds.begin(), config.distance_thresholds.end(), config.tp_threshold) -
       config.distance_thresholds.begin());
   DetectionMetrics metrics;
@@ -136,7 +136,7 @@ DetectionMetrics summarize(const EvaluationConfig& config, std::span<const Metri
     for (std::size_t e = 0; e < kTpErrorCount; ++e) {
       const auto error = static_cast<TpError>(e);
       entry.errors[e] = has_error(entry.label, error)
-                            ? tp_error(curves[c * distances + tp_place], config.min_recall, error)
+                            ? tp_error(curves[c * distances + tp_index], config.min_recall, error)
                             : std::numeric_limits<double>::quiet_NaN();
     }
     class_means.push_back(entry.mean_average_precision);

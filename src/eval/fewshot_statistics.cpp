@@ -181,16 +181,16 @@ ProbeResult linear_probe(std::span<const float> fit_values, std::span<const std:
   const std::size_t columns = index_of(width);
   check_probe(fit_values, fit_labels.size(), columns, "fitted");
   check_probe(test_values, test_labels.size(), columns, "tested");
-  std::map<std::int64_t, std::size_t> place;
+  std::map<std::int64_t, std::size_t> position;
   for (const std::int64_t label : std::set<std::int64_t>(fit_labels.begin(), fit_labels.end()))
-    place.emplace(label, place.size());
-  if (place.size() < 2) throw std::invalid_argument("[linear_probe] the fitted rows must have two labels or more");
+    position.emplace(label, position.size());
+  if (position.size() < 2) throw std::invalid_argument("[linear_probe] the fitted rows must have two labels or more");
   std::vector<std::size_t> targets;
-  for (const std::int64_t label : fit_labels) targets.push_back(place[label]);
+  for (const std::int64_t label : fit_labels) targets.push_back(position[label]);
 
   const Standardiser standard(fit_values, columns);
   const auto rows = standard.apply(fit_values), test_rows = standard.apply(test_values);
-  Softmax model(place.size(), columns);
+  Softmax model(position.size(), columns);
   const double step = 1 / (largest_eigenvalue(rows, columns) / 2 + 1 + options.decay);
   std::vector<double> previous = model.weights();
   for (std::int64_t k = 0; k < options.iterations; ++k) {
@@ -203,17 +203,17 @@ ProbeResult linear_probe(std::span<const float> fit_values, std::span<const std:
     previous = current;
   }
 
-  ProbeResult result{.labels = static_cast<std::int64_t>(place.size()),
+  ProbeResult result{.labels = static_cast<std::int64_t>(position.size()),
                      .fitted = static_cast<std::int64_t>(fit_labels.size()),
                      .tested = static_cast<std::int64_t>(test_labels.size())};
-  std::vector<double> z(place.size());
+  std::vector<double> z(position.size());
   std::map<std::int64_t, std::int64_t> counts;
   double right = 0;
   for (std::size_t r = 0; r < test_labels.size(); ++r) {
     model.logits(test_rows.data() + r * columns, z.data());
     const auto best = static_cast<std::size_t>(std::distance(z.begin(), std::max_element(z.begin(), z.end())));
-    const auto known = place.find(test_labels[r]);
-    right += known != place.end() && known->second == best;
+    const auto known = position.find(test_labels[r]);
+    right += known != position.end() && known->second == best;
     result.chance = std::max(result.chance, static_cast<double>(++counts[test_labels[r]]));
   }
   result.accuracy = right / static_cast<double>(test_labels.size());

@@ -31,10 +31,10 @@ AttributeNumber attribute_of(const data::Tables& tables, const SampleAnnotation&
   return *number;
 }
 
-std::unordered_map<std::string_view, std::int32_t> places_of(const std::vector<std::string>& tokens) {
-  std::unordered_map<std::string_view, std::int32_t> places;
-  for (std::size_t i = 0; i < tokens.size(); ++i) places.emplace(tokens[i], static_cast<std::int32_t>(i));
-  return places;
+std::unordered_map<std::string_view, std::int32_t> indices_of(const std::vector<std::string>& tokens) {
+  std::unordered_map<std::string_view, std::int32_t> positions;
+  for (std::size_t i = 0; i < tokens.size(); ++i) positions.emplace(tokens[i], static_cast<std::int32_t>(i));
+  return positions;
 }
 
 [[noreturn]] void refuse_sample(const std::string& token, const char* what) {
@@ -44,11 +44,11 @@ std::unordered_map<std::string_view, std::int32_t> places_of(const std::vector<s
 
 // The predictions of `tokens` in that order; every one of them must be there.
 SampleBoxes in_order_of(const std::vector<std::string>& tokens, const SampleBoxes& predictions) {
-  const auto places = places_of(predictions.tokens);
+  const auto positions = indices_of(predictions.tokens);
   SampleBoxes result;
   for (const std::string& token : tokens) {
-    const auto found = places.find(token);
-    if (found == places.end()) refuse_sample(token, "is missing in the results");
+    const auto found = positions.find(token);
+    if (found == positions.end()) refuse_sample(token, "is missing in the results");
     result.open_sample(token);
     for (const DetectionBox& box : predictions.of(static_cast<std::size_t>(found->second))) result.push(box);
   }
@@ -132,8 +132,8 @@ SampleBoxes load_ground_truth(const data::Dataset& dataset, const data::Split& s
     throw std::runtime_error("[load_ground_truth] " + (dataset.root() / dataset.version()).string() +
                              " has no annotations to evaluate against");
   SampleBoxes truth;
-  for (std::size_t place = 0; place < split.samples.size(); ++place) {
-    const Index sample = split.samples[place];
+  for (std::size_t position = 0; position < split.samples.size(); ++position) {
+    const Index sample = split.samples[position];
     truth.open_sample(std::string(tables.sample[sample].token));
     for (const Index row : tables.annotations_of(sample)) {
       const SampleAnnotation& annotation = tables.sample_annotation[row];
@@ -145,7 +145,7 @@ SampleBoxes load_ground_truth(const data::Dataset& dataset, const data::Split& s
                   .size = annotation.size,
                   .rotation = {q.w, q.x, q.y, q.z},
                   .velocity = {velocity[0], velocity[1]},
-                  .sample = static_cast<std::int32_t>(place),
+                  .sample = static_cast<std::int32_t>(position),
                   .points = static_cast<std::int32_t>(std::min<std::int64_t>(
                       std::int64_t{annotation.lidar_points} + annotation.radar_points, INT32_MAX)),
                   .label = *label,
@@ -157,24 +157,24 @@ SampleBoxes load_ground_truth(const data::Dataset& dataset, const data::Split& s
 
 EvaluationBoxes pair_boxes(const data::Split* split, const data::Dataset* dataset, SampleBoxes truth,
                            SampleBoxes predictions) {
-  const auto truth_places = places_of(truth.tokens);
-  // Where a prediction's own sample stands among the true ones, by its place among the predictions' samples.
-  std::vector<std::int32_t> place_of_sample;
+  const auto truth_indexs = indices_of(truth.tokens);
+  // Where a prediction's own sample stands among the true ones, by its index among the predictions' samples.
+  std::vector<std::int32_t> index_of_sample;
   for (const std::string& token : predictions.tokens) {
-    const auto found = truth_places.find(token);
-    place_of_sample.push_back(found == truth_places.end() ? -1 : found->second);
+    const auto found = truth_indexs.find(token);
+    index_of_sample.push_back(found == truth_indexs.end() ? -1 : found->second);
   }
   for (DetectionBox& box : predictions.boxes)
-    if (box.sample >= 0) box.sample = place_of_sample[static_cast<std::size_t>(box.sample)];
+    if (box.sample >= 0) box.sample = index_of_sample[static_cast<std::size_t>(box.sample)];
   EvaluationBoxes boxes;
   if (split != nullptr && !split->official) {
     boxes.predictions = in_order_of(truth.tokens, predictions);
   } else {
-    const auto prediction_places = places_of(predictions.tokens);
+    const auto prediction_indexs = indices_of(predictions.tokens);
     for (const std::string& token : truth.tokens)
-      if (!prediction_places.contains(token)) refuse_sample(token, "is missing in the results");
+      if (!prediction_indexs.contains(token)) refuse_sample(token, "is missing in the results");
     for (const std::string& token : predictions.tokens)
-      if (!truth_places.contains(token)) refuse_sample(token, "of the results is not among them");
+      if (!truth_indexs.contains(token)) refuse_sample(token, "of the results is not among them");
     boxes.predictions = std::move(predictions);
   }
   if (split != nullptr && dataset != nullptr)

@@ -44,9 +44,9 @@ ClassIndex::ClassIndex(const EvaluationBoxes& boxes) {
 
 ClassBoxes::ClassBoxes(const EvaluationBoxes& boxes, const ClassIndex& index, DetectionClass label)
     : boxes_(boxes), label_(label) {
-  const auto place_of = [](const SampleBoxes& set, std::uint32_t i) {
+  const auto index_of = [](const SampleBoxes& set, std::uint32_t i) {
     const DetectionBox& box = set.boxes[i];
-    return Place{box.translation[0], box.translation[1], box.ego_distance, box.sample, i};
+    return Box{box.translation[0], box.translation[1], box.ego_distance, box.sample, i};
   };
   // By score descending, of equal scores the later one first.
   std::vector<std::pair<double, std::uint32_t>> ranked;
@@ -61,7 +61,7 @@ ClassBoxes::ClassBoxes(const EvaluationBoxes& boxes, const ClassIndex& index, De
   predictions_.reserve(ranked.size());
   scores_.reserve(ranked.size());
   for (const auto& [score, i] : ranked) {
-    predictions_.push_back(place_of(boxes.predictions, i));
+    predictions_.push_back(index_of(boxes.predictions, i));
     scores_.push_back(score);
   }
   prediction_yaws_.resize(ranked.size());
@@ -71,19 +71,19 @@ ClassBoxes::ClassBoxes(const EvaluationBoxes& boxes, const ClassIndex& index, De
   const auto end = index.truths[static_cast<std::size_t>(label)].end();
   for (std::size_t sample = 0; sample < boxes.truth.samples(); ++sample) {
     for (; next != end && *next < boxes.truth.offsets[sample + 1]; ++next) {
-      truths_.push_back(place_of(boxes.truth, *next));
+      truths_.push_back(index_of(boxes.truth, *next));
       truth_yaws_.push_back(quaternion_yaw(boxes.truth.boxes[*next].rotation));
     }
     truth_offsets_.push_back(static_cast<std::uint32_t>(truths_.size()));
   }
 }
 
-TpErrors ClassBoxes::errors_of(std::size_t prediction_place, std::size_t truth_place) {
-  const DetectionBox& truth = boxes_.truth.boxes[truths_[truth_place].box];
-  const DetectionBox& prediction = boxes_.predictions.boxes[predictions_[prediction_place].box];
-  if (!prediction_yaw_known_[prediction_place]) {
-    prediction_yaws_[prediction_place] = quaternion_yaw(prediction.rotation);
-    prediction_yaw_known_[prediction_place] = true;
+TpErrors ClassBoxes::errors_of(std::size_t prediction_index, std::size_t truth_index) {
+  const DetectionBox& truth = boxes_.truth.boxes[truths_[truth_index].box];
+  const DetectionBox& prediction = boxes_.predictions.boxes[predictions_[prediction_index].box];
+  if (!prediction_yaw_known_[prediction_index]) {
+    prediction_yaws_[prediction_index] = quaternion_yaw(prediction.rotation);
+    prediction_yaw_known_[prediction_index] = true;
   }
   constexpr double kPi = std::numbers::pi;
   const double period = label_ == DetectionClass::kBarrier ? kPi : 2 * kPi;  // a barrier looks the same from both sides
@@ -91,7 +91,7 @@ TpErrors ClassBoxes::errors_of(std::size_t prediction_place, std::size_t truth_p
   errors[0] =
       length(prediction.translation[0] - truth.translation[0], prediction.translation[1] - truth.translation[1]);
   errors[1] = scale_error(truth, prediction);
-  errors[2] = angle_difference(truth_yaws_[truth_place], prediction_yaws_[prediction_place], period);
+  errors[2] = angle_difference(truth_yaws_[truth_index], prediction_yaws_[prediction_index], period);
   errors[3] = length(prediction.velocity[0] - truth.velocity[0], prediction.velocity[1] - truth.velocity[1]);
   errors[4] = truth.attribute == kNoAttribute ? std::numeric_limits<double>::quiet_NaN()
                                               : (truth.attribute == prediction.attribute ? 0.0 : 1.0);
@@ -110,7 +110,7 @@ ClassMatches ClassBoxes::match(double distance, const Ring& ring) {
   matches.samples.reserve(predictions_.size());
   matches.matched_truth.reserve(predictions_.size());
   for (std::size_t p = 0; p < predictions_.size(); ++p) {
-    const Place& prediction = predictions_[p];
+    const Box& prediction = predictions_[p];
     if (!ring.contains(prediction.ego_distance)) continue;
     double nearest = std::numeric_limits<double>::infinity();
     std::size_t found = truths_.size();

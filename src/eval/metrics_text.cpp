@@ -11,14 +11,14 @@ namespace {
 constexpr std::array<std::string_view, kTpErrorCount> kMeanNames = {"mATE", "mASE", "mAOE", "mAVE", "mAAE"};
 constexpr std::array<std::string_view, kTpErrorCount> kShortNames = {"ATE", "ASE", "AOE", "AVE", "AAE"};
 
-std::string figure(double value) {
+std::string number_text(double value) {
   return std::isnan(value) ? fmt::format("{:>7}", "-") : fmt::format("{:7.4f}", value);
 }
 
 std::string with_interval(std::string_view name, double value, const Interval* interval) {
-  std::string line = fmt::format("  {:<5}{}", name, figure(value));
+  std::string line = fmt::format("  {:<5}{}", name, number_text(value));
   if (interval != nullptr)
-    line += fmt::format("   95 % over scenes: {} .. {}", figure(interval->low), figure(interval->high));
+    line += fmt::format("   95 % over scenes: {} .. {}", number_text(interval->low), number_text(interval->high));
   return line + "\n";
 }
 
@@ -37,9 +37,9 @@ std::string class_table(const MetricsReport& report) {
   for (const std::string_view name : kShortNames) text += fmt::format("{:>8}", name);
   text += "\n";
   for (const ClassMetrics& entry : report.evaluation.metrics.classes) {
-    text += fmt::format("{:<22}{}", name_of(entry.label), figure(entry.mean_average_precision));
-    for (const double precision : entry.average_precisions) text += " " + figure(precision);
-    for (const double error : entry.errors) text += " " + figure(error);
+    text += fmt::format("{:<22}{}", name_of(entry.label), number_text(entry.mean_average_precision));
+    for (const double precision : entry.average_precisions) text += " " + number_text(precision);
+    for (const double error : entry.errors) text += " " + number_text(error);
     text += "\n";
   }
   return text;
@@ -53,8 +53,8 @@ std::string bin_table(std::string_view title, const std::vector<BinMetrics>& bin
   for (const BinMetrics& bin : bins) {
     const std::string range =
         std::isinf(bin.to) ? fmt::format("{:g} and more", bin.from) : fmt::format("{:g} to {:g}", bin.from, bin.to);
-    text += fmt::format("{:<16}{:>9}{:>9} {}", range, bin.true_objects, bin.found, figure(bin.mean_ap));
-    for (const double error : bin.tp_errors) text += " " + figure(error);
+    text += fmt::format("{:<16}{:>9}{:>9} {}", range, bin.true_objects, bin.found, number_text(bin.mean_ap));
+    for (const double error : bin.tp_errors) text += " " + number_text(error);
     text += "\n";
   }
   return text;

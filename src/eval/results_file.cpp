@@ -126,7 +126,7 @@ class Collector {
     for (std::size_t sample = 0; sample < chunk.boxes.samples(); ++sample) {
       const std::size_t first = boxes_.size() + chunk.boxes.offsets[sample];
       const std::size_t last = boxes_.size() + chunk.boxes.offsets[sample + 1];
-      const auto [found, is_new] = places_.try_emplace(chunk.boxes.tokens[sample], entries_.size());
+      const auto [found, is_new] = positions_.try_emplace(chunk.boxes.tokens[sample], entries_.size());
       if (is_new)
         entries_.push_back({first, last});
       else {
@@ -143,8 +143,8 @@ class Collector {
       for (std::size_t box = entries_[entry].first; box < entries_[entry].last; ++box)
         boxes_[box].sample = static_cast<std::int32_t>(entry);
     for (const auto& [box, token] : elsewhere_) {
-      const auto found = places_.find(token);
-      boxes_[box].sample = found == places_.end() ? -1 : static_cast<std::int32_t>(found->second);
+      const auto found = positions_.find(token);
+      boxes_[box].sample = found == positions_.end() ? -1 : static_cast<std::int32_t>(found->second);
     }
     SampleBoxes result;
     result.tokens = std::move(tokens_);
@@ -169,7 +169,7 @@ class Collector {
   std::vector<Entry> entries_;
   std::vector<DetectionBox> boxes_;
   std::vector<std::pair<std::size_t, std::string>> elsewhere_;
-  std::unordered_map<std::string, std::size_t> places_;
+  std::unordered_map<std::string, std::size_t> positions_;
   bool repeated_ = false;
   double share_;
 };

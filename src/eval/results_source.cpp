@@ -12,19 +12,19 @@ ResultsSource::ResultsSource(const std::filesystem::path& path, bool bare_allowe
 // Moves on to the next sample's key, or to the end of the file.
 bool ResultsSource::enter_samples() {
   for (;;) {
-    if (place_ == Place::kEnd) return false;
-    if (place_ == Place::kSamples) return true;
-    const bool first = place_ == Place::kStart;
+    if (state_ == State::kEnd) return false;
+    if (state_ == State::kSamples) return true;
+    const bool first = state_ == State::kStart;
     if (first) {
       scanner_.expect('{', "'{'");
-      place_ = Place::kTopLevel;
+      state_ = State::kTopLevel;
     }
     if (!first && scanner_.take(',')) {
       if (scanner_.peek() == '}') scanner_.refuse("must go on with a field's name, got '}'");
     } else if (!first || scanner_.peek() == '}') {
       scanner_.expect('}', "',' or '}'");
       scanner_.expect_end();
-      place_ = Place::kEnd;
+      state_ = State::kEnd;
       return false;
     }
     std::string key;
@@ -36,11 +36,11 @@ bool ResultsSource::enter_samples() {
       seen_results_ = true;
       scanner_.expect('{', "'{' (results maps a sample's token to its boxes)");
       if (scanner_.take('}')) continue;
-      place_ = Place::kSamples;
+      state_ = State::kSamples;
     } else if (first && bare_allowed_ && key != "\"meta\"") {
       seen_results_ = bare_ = true;
       pending_key_ = std::move(key);
-      place_ = Place::kSamples;
+      state_ = State::kSamples;
     } else {
       read_other(key);
     }
@@ -67,7 +67,7 @@ bool ResultsSource::next(data::RecordChunk& chunk) {
   if (!enter_samples()) return false;
   chunk.first_record = samples_;
   chunk.text = "{";
-  while (place_ == Place::kSamples && chunk.text.size() < data::kChunkBytes) {
+  while (state_ == State::kSamples && chunk.text.size() < data::kChunkBytes) {
     if (chunk.text.size() > 1) chunk.text += ',';
     if (!pending_key_.empty()) {
       chunk.text += std::exchange(pending_key_, {});
@@ -82,7 +82,7 @@ bool ResultsSource::next(data::RecordChunk& chunk) {
     if (scanner_.take(',')) continue;
     scanner_.expect('}', "',' or '}'");
     if (bare_) scanner_.expect_end();
-    place_ = bare_ ? Place::kEnd : Place::kTopLevel;
+    state_ = bare_ ? State::kEnd : State::kTopLevel;
   }
   chunk.text += '}';
   return true;

@@ -20,7 +20,7 @@ class ResultsSource {
   const std::string& meta() const { return meta_; }
 
  private:
-  enum class Place { kStart, kTopLevel, kSamples, kEnd };
+  enum class State { kStart, kTopLevel, kSamples, kEnd };
 
   bool enter_samples();
   void read_other(const std::string& key);
@@ -29,7 +29,7 @@ class ResultsSource {
   data::JsonScanner scanner_;
   bool bare_allowed_;
   bool bare_ = false;
-  Place place_ = Place::kStart;
+  State state_ = State::kStart;
   bool seen_results_ = false;
   std::uint64_t samples_ = 0;
   std::string pending_key_;  // the first sample's key of a bare file, already taken

@@ -14,7 +14,7 @@ namespace {
 // mAP of one class and distance under the weights: make_curve()'s precision alone, with the same bits.
 double drawn_precision(const ClassMatches& matches, const std::vector<std::int32_t>& weight_of_sample, double positives,
                        const EvaluationConfig& config, std::vector<std::int32_t>& found) {
-  found.clear();  // true positives up to each place
+  found.clear();  // true positives up to each index
   std::int32_t true_positives = 0;
   for (std::size_t i = 0; i < matches.scores.size(); ++i) {
     const std::int32_t sample = matches.samples[i];
@@ -26,9 +26,9 @@ double drawn_precision(const ClassMatches& matches, const std::vector<std::int32
   if (true_positives == 0 || positives == 0) return average_precision(curve, config.min_recall, config.min_precision);
   const auto recall = [&](std::size_t i) { return static_cast<double>(found[i]) / positives; };
   const auto precision = [&](std::size_t i) { return static_cast<double>(found[i]) / static_cast<double>(i + 1); };
-  for (std::size_t place = 0; place < kCurvePoints; ++place) {
-    const double x = place + 1 == kCurvePoints ? 1.0 : static_cast<double>(place) * 0.01;
-    curve.precision[place] = interpolate(x, found.size(), recall, precision, 0);
+  for (std::size_t position = 0; position < kCurvePoints; ++position) {
+    const double x = position + 1 == kCurvePoints ? 1.0 : static_cast<double>(position) * 0.01;
+    curve.precision[position] = interpolate(x, found.size(), recall, precision, 0);
   }
   return average_precision(curve, config.min_recall, config.min_precision);
 }

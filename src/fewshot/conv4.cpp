@@ -6,12 +6,12 @@
 namespace camber::fewshot {
 namespace {
 
-// Pictures of one channel are laid out both ways at once; only strides that say so keep the convolutions channels-last,
+// Images of one channel are laid out both ways at once; only strides that say so keep the convolutions channels-last,
 // which saves a tenth of an episode.
-torch::Tensor channels_last(const torch::Tensor& pictures) {
-  if (pictures.size(1) != 1) return pictures.contiguous(torch::MemoryFormat::ChannelsLast);
-  const std::int64_t height = pictures.size(2), width = pictures.size(3);
-  return pictures.contiguous().as_strided(pictures.sizes(), {height * width, 1, width, 1});
+torch::Tensor channels_last(const torch::Tensor& images) {
+  if (images.size(1) != 1) return images.contiguous(torch::MemoryFormat::ChannelsLast);
+  const std::int64_t height = images.size(2), width = images.size(3);
+  return images.contiguous().as_strided(images.sizes(), {height * width, 1, width, 1});
 }
 
 }  // namespace
@@ -32,11 +32,10 @@ void Conv4Impl::reset() {
   }
 }
 
-torch::Tensor Conv4Impl::forward(const torch::Tensor& pictures) {
-  TORCH_CHECK_VALUE(
-      pictures.dim() == 4 && pictures.size(1) == in_channels_ && pictures.size(2) >= 16 && pictures.size(3) >= 16,
-      "[Conv4] pictures must be [B, ", in_channels_, ", 16 or more, 16 or more], got ", pictures.sizes());
-  auto maps = channels_last(pictures);
+torch::Tensor Conv4Impl::forward(const torch::Tensor& images) {
+  TORCH_CHECK_VALUE(images.dim() == 4 && images.size(1) == in_channels_ && images.size(2) >= 16 && images.size(3) >= 16,
+                    "[Conv4] images must be [B, ", in_channels_, ", 16 or more, 16 or more], got ", images.sizes());
+  auto maps = channels_last(images);
   for (std::size_t i = 0; i < convolutions_.size(); ++i) maps = norm_pool_relu(convolutions_[i](maps), norms_[i]);
   return maps.flatten(1);
 }
@@ -66,17 +65,17 @@ EncoderImpl::EncoderImpl(std::vector<std::int64_t> shape, EncoderOptions encoder
 }
 
 void EncoderImpl::reset() {
-  const bool pictures = shape_.size() == 3;
-  const bool wants_pictures = options_.kind == EncoderKind::kConv4 || options_.kind == EncoderKind::kSaResNet12;
-  TORCH_CHECK_VALUE(pictures == wants_pictures,
-                    "[encoder] kind must be conv4 or sa_resnet12 for pictures, and mlp or identity for tables; the "
+  const bool images = shape_.size() == 3;
+  const bool wants_images = options_.kind == EncoderKind::kConv4 || options_.kind == EncoderKind::kSaResNet12;
+  TORCH_CHECK_VALUE(images == wants_images,
+                    "[encoder] kind must be conv4 or sa_resnet12 for images, and mlp or identity for tables; the "
                     "examples have ",
                     shape_.size(), " dimensions");
   switch (options_.kind) {
     case EncoderKind::kConv4:
       conv4_ = register_module("conv4", Conv4(shape_[0], options_.channels));
       width_ = options_.channels * (shape_[1] / 16) * (shape_[2] / 16);
-      TORCH_CHECK_VALUE(width_ > 0, "[encoder] conv4 needs pictures of at least 16 x 16, got ", shape_[2], " x ",
+      TORCH_CHECK_VALUE(width_ > 0, "[encoder] conv4 needs images of at least 16 x 16, got ", shape_[2], " x ",
                         shape_[1]);
       break;
     case EncoderKind::kSaResNet12:

@@ -44,7 +44,7 @@ EpisodeModelImpl::EpisodeModelImpl(EpisodeModelOptions model_options, std::vecto
   start("head");
   head = register_module("head", PrototypeHead(options.head));
   if (!options.domain_branch) return;
-  TORCH_CHECK_VALUE(shape.size() == 3, "[fewshot] domain_branch must be false for examples that are no pictures");
+  TORCH_CHECK_VALUE(shape.size() == 3, "[fewshot] domain_branch must be false for examples that are no images");
   const std::int64_t width = options.domain_width;
   start("domain_encoder");
   domain_encoder = register_module("domain_encoder", StyleDomainEncoder(width));

@@ -8,7 +8,7 @@ namespace {
 
 // Adds value(pixel, channel) over all pixels: rows in float, then in double.
 template <class Value>
-void add_rows(const float* maps, const PictureShape& shape, double* total, const Value& value) {
+void add_rows(const float* maps, const ImageShape& shape, double* total, const Value& value) {
   const std::int64_t channels = shape.channels;
   std::vector<float> row(static_cast<std::size_t>(channels));
   for (std::int64_t y = 0; y < shape.height; ++y) {
@@ -22,7 +22,7 @@ void add_rows(const float* maps, const PictureShape& shape, double* total, const
 
 // Calls visit(cell, first pixel) for every pooled cell.
 template <class Visit>
-void for_each_cell(const PictureShape& shape, const Visit& visit) {
+void for_each_cell(const ImageShape& shape, const Visit& visit) {
   for (std::int64_t y = 0; y < shape.height / 2; ++y)
     for (std::int64_t x = 0; x < shape.width / 2; ++x)
       visit((y * (shape.width / 2) + x) * shape.channels, (2 * y * shape.width + 2 * x) * shape.channels);
@@ -30,7 +30,7 @@ void for_each_cell(const PictureShape& shape, const Visit& visit) {
 
 }  // namespace
 
-void picture_moments(const float* maps, const PictureShape& shape, double* mean, double* squares) {
+void image_moments(const float* maps, const ImageShape& shape, double* mean, double* squares) {
   const std::int64_t channels = shape.channels;
   std::fill(mean, mean + channels, 0.0);
   std::fill(squares, squares + channels, 0.0);
@@ -44,8 +44,8 @@ void picture_moments(const float* maps, const PictureShape& shape, double* mean,
   add_rows(maps, shape, squares, [m](float x, std::int64_t c) { return (x - m[c]) * (x - m[c]); });
 }
 
-void pool_picture(const float* maps, const PictureShape& shape, const float* slope, const float* offset, float* pooled,
-                  std::uint8_t* which) {
+void pool_image(const float* maps, const ImageShape& shape, const float* slope, const float* offset, float* pooled,
+                std::uint8_t* which) {
   const std::int64_t channels = shape.channels, down = shape.width * channels;
   for_each_cell(shape, [=](std::int64_t cell, std::int64_t pixel) {
     const float *a = maps + pixel, *b = a + channels, *c = a + down, *d = c + channels;
@@ -65,7 +65,7 @@ void pool_picture(const float* maps, const PictureShape& shape, const float* slo
 }
 
 void gradient_sums(const float* gradient, const float* pooled, const std::uint8_t* which, const float* maps,
-                   const PictureShape& shape, const float* mean, double* sum, double* product_sum) {
+                   const ImageShape& shape, const float* mean, double* sum, double* product_sum) {
   const std::int64_t channels = shape.channels, down = shape.width * channels;
   std::fill(sum, sum + channels, 0.0);
   std::fill(product_sum, product_sum + channels, 0.0);
@@ -81,7 +81,7 @@ void gradient_sums(const float* gradient, const float* pooled, const std::uint8_
 }
 
 void spread_gradient(const float* gradient, const float* pooled, const std::uint8_t* which, const float* maps,
-                     const PictureShape& shape, const float* mean, const float* slope, const float* constant,
+                     const ImageShape& shape, const float* mean, const float* slope, const float* constant,
                      const float* linear, float* result) {
   const std::int64_t channels = shape.channels, down = shape.width * channels;
   for (std::int64_t pixel = 0; pixel < shape.pixels() * channels; pixel += channels)

@@ -11,12 +11,12 @@
 namespace camber::fewshot {
 namespace {
 
-PictureShape shape_of(const torch::Tensor& maps) {
+ImageShape shape_of(const torch::Tensor& maps) {
   return {.height = maps.size(2), .width = maps.size(3), .channels = maps.size(1)};
 }
 
-// Sums over pictures, in their order: [B, C] to [C].
-std::vector<double> sum_pictures(const std::vector<double>& values, std::int64_t channels) {
+// Sums over images, in their order: [B, C] to [C].
+std::vector<double> sum_images(const std::vector<double>& values, std::int64_t channels) {
   std::vector<double> total(static_cast<std::size_t>(channels), 0);
   for (std::size_t i = 0; i < values.size(); ++i) total[i % static_cast<std::size_t>(channels)] += values[i];
   return total;
@@ -27,26 +27,26 @@ struct Moments {
 };
 
 Moments batch_moments(const torch::Tensor& maps) {
-  const PictureShape shape = shape_of(maps);
-  const std::int64_t pictures = maps.size(0), channels = shape.channels, numbers = shape.pixels() * channels;
-  std::vector<double> means(static_cast<std::size_t>(pictures * channels)), squares = means;
+  const ImageShape shape = shape_of(maps);
+  const std::int64_t images = maps.size(0), channels = shape.channels, numbers = shape.pixels() * channels;
+  std::vector<double> means(static_cast<std::size_t>(images * channels)), squares = means;
   const auto* data = maps.const_data_ptr<float>();
-  at::parallel_for(0, pictures, 1, [&](std::int64_t begin, std::int64_t end) {
+  at::parallel_for(0, images, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t n = begin; n < end; ++n)
-      picture_moments(data + n * numbers, shape, means.data() + n * channels, squares.data() + n * channels);
+      image_moments(data + n * numbers, shape, means.data() + n * channels, squares.data() + n * channels);
   });
-  // Pictures are of one size: the mean of their means, and the spread within plus the spread between.
-  auto mean = sum_pictures(means, channels), within = sum_pictures(squares, channels);
+  // Images are of one size: the mean of their means, and the spread within plus the spread between.
+  auto mean = sum_images(means, channels), within = sum_images(squares, channels);
   Moments result{torch::empty({channels}), torch::empty({channels})};
   for (std::int64_t c = 0; c < channels; ++c) {
     const auto at = static_cast<std::size_t>(c);
-    mean[at] /= static_cast<double>(pictures);
+    mean[at] /= static_cast<double>(images);
     double between = 0;
-    for (std::int64_t n = 0; n < pictures; ++n)
+    for (std::int64_t n = 0; n < images; ++n)
       between += std::pow(means[static_cast<std::size_t>(n * channels + c)] - mean[at], 2);
     result.mean.data_ptr<float>()[c] = static_cast<float>(mean[at]);
     result.variance.data_ptr<float>()[c] = static_cast<float>(
-        within[at] / static_cast<double>(pictures * shape.pixels()) + between / static_cast<double>(pictures));
+        within[at] / static_cast<double>(images * shape.pixels()) + between / static_cast<double>(images));
   }
   return result;
 }
@@ -56,7 +56,7 @@ class NormPoolRelu : public torch::autograd::Function<NormPoolRelu> {
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& maps,
                                const torch::Tensor& weight, const torch::Tensor& bias, const torch::Tensor& mean,
                                const torch::Tensor& inverse) {
-    const PictureShape shape = shape_of(maps);
+    const ImageShape shape = shape_of(maps);
     const auto slope = weight * inverse, offset = bias - mean * slope;
     const auto layout = maps.options().memory_format(torch::MemoryFormat::ChannelsLast);
     const std::vector<std::int64_t> sizes{maps.size(0), shape.channels, shape.height / 2, shape.width / 2};
@@ -64,9 +64,9 @@ class NormPoolRelu : public torch::autograd::Function<NormPoolRelu> {
     const std::int64_t numbers = shape.pixels() * shape.channels, cells = shape.cells() * shape.channels;
     at::parallel_for(0, maps.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t n = begin; n < end; ++n)
-        pool_picture(maps.const_data_ptr<float>() + n * numbers, shape, slope.const_data_ptr<float>(),
-                     offset.const_data_ptr<float>(), pooled.data_ptr<float>() + n * cells,
-                     which.data_ptr<std::uint8_t>() + n * cells);
+        pool_image(maps.const_data_ptr<float>() + n * numbers, shape, slope.const_data_ptr<float>(),
+                   offset.const_data_ptr<float>(), pooled.data_ptr<float>() + n * cells,
+                   which.data_ptr<std::uint8_t>() + n * cells);
     });
     context->save_for_backward({maps, weight, mean, inverse, pooled, which});
     return pooled;
@@ -77,23 +77,23 @@ class NormPoolRelu : public torch::autograd::Function<NormPoolRelu> {
     const auto saved = context->get_saved_variables();
     const auto &maps = saved[0], &weight = saved[1], &mean = saved[2], &inverse = saved[3], &pooled = saved[4],
                &which = saved[5];
-    const PictureShape shape = shape_of(maps);
-    const std::int64_t pictures = maps.size(0), channels = shape.channels;
+    const ImageShape shape = shape_of(maps);
+    const std::int64_t images = maps.size(0), channels = shape.channels;
     const std::int64_t numbers = shape.pixels() * channels, cells = shape.cells() * channels;
     const auto gradient = outputs[0].contiguous(torch::MemoryFormat::ChannelsLast);
     const auto *x = maps.const_data_ptr<float>(), *g = gradient.const_data_ptr<float>(),
                *y = pooled.const_data_ptr<float>(), *m = mean.const_data_ptr<float>();
     const auto* index = which.const_data_ptr<std::uint8_t>();
-    std::vector<double> sums(static_cast<std::size_t>(pictures * channels)), products = sums;
-    at::parallel_for(0, pictures, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> sums(static_cast<std::size_t>(images * channels)), products = sums;
+    at::parallel_for(0, images, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t n = begin; n < end; ++n)
         gradient_sums(g + n * cells, y + n * cells, index + n * cells, x + n * numbers, shape, m,
                       sums.data() + n * channels, products.data() + n * channels);
     });
-    const auto sum = sum_pictures(sums, channels), product = sum_pictures(products, channels);
+    const auto sum = sum_images(sums, channels), product = sum_images(products, channels);
     auto bias_gradient = torch::empty({channels}), weight_gradient = torch::empty({channels});
     std::vector<float> slope(static_cast<std::size_t>(channels)), constant = slope, linear = slope;
-    const auto count = static_cast<double>(pictures * shape.pixels());
+    const auto count = static_cast<double>(images * shape.pixels());
     for (std::int64_t c = 0; c < channels; ++c) {
       const auto at = static_cast<std::size_t>(c);
       const double inv = inverse.const_data_ptr<float>()[c], s = inv * weight.const_data_ptr<float>()[c];
@@ -104,7 +104,7 @@ class NormPoolRelu : public torch::autograd::Function<NormPoolRelu> {
       linear[at] = static_cast<float>(-s * inv * inv * product[at] / count);
     }
     auto result = torch::empty_like(maps);
-    at::parallel_for(0, pictures, 1, [&](std::int64_t begin, std::int64_t end) {
+    at::parallel_for(0, images, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t n = begin; n < end; ++n)
         spread_gradient(g + n * cells, y + n * cells, index + n * cells, x + n * numbers, shape, m, slope.data(),
                         constant.data(), linear.data(), result.data_ptr<float>() + n * numbers);

@@ -121,13 +121,13 @@ void SaResNet12Impl::reset() {
   }
 }
 
-torch::Tensor SaResNet12Impl::forward(const torch::Tensor& pictures) {
-  TORCH_CHECK_VALUE(
-      pictures.dim() == 4 && pictures.size(1) == in_channels_ && pictures.size(2) >= 16 && pictures.size(3) >= 16,
-      "[SaResNet12] pictures must be [B, ", in_channels_, ", 16 or more, 16 or more], got ", pictures.sizes());
-  const auto grey = pictures.mean(1, /*keepdim=*/true);
+torch::Tensor SaResNet12Impl::forward(const torch::Tensor& images) {
+  TORCH_CHECK_VALUE(images.dim() == 4 && images.size(1) == in_channels_ && images.size(2) >= 16 && images.size(3) >= 16,
+                    "[SaResNet12] images must be [B, ", in_channels_, ", 16 or more, 16 or more], got ",
+                    images.sizes());
+  const auto grey = images.mean(1, /*keepdim=*/true);
   const auto slopes = torch::conv2d(F::pad(grey, F::PadFuncOptions({1, 1, 1, 1}).mode(torch::kReplicate)), sobel_);
-  auto maps = torch::cat({pictures, (slopes.square().sum(1, /*keepdim=*/true) + 1e-6).sqrt()}, 1);
+  auto maps = torch::cat({images, (slopes.square().sum(1, /*keepdim=*/true) + 1e-6).sqrt()}, 1);
   for (std::size_t i = 0; i < stages_->size(); ++i) {
     maps = stages_->ptr<SaResNetStageImpl>(i)->forward(maps);
     if (!is_training()) continue;

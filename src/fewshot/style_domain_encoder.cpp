@@ -103,10 +103,10 @@ torch::Tensor StyleDomainEncoderImpl::statistics(const torch::Tensor& responses)
   return torch::cat(parts, 1);
 }
 
-torch::Tensor StyleDomainEncoderImpl::forward(const torch::Tensor& pictures) {
-  TORCH_CHECK_VALUE(pictures.dim() == 4 && pictures.size(2) >= 8 && pictures.size(3) >= 8,
-                    "[StyleDomainEncoder] pictures must be [B, C, 8 or more, 8 or more], got ", pictures.sizes());
-  const auto grey = pictures.contiguous().mean(1, /*keepdim=*/true);
+torch::Tensor StyleDomainEncoderImpl::forward(const torch::Tensor& images) {
+  TORCH_CHECK_VALUE(images.dim() == 4 && images.size(2) >= 8 && images.size(3) >= 8,
+                    "[StyleDomainEncoder] images must be [B, C, 8 or more, 8 or more], got ", images.sizes());
+  const auto grey = images.contiguous().mean(1, /*keepdim=*/true);
   const auto padded = F::pad(grey, F::PadFuncOptions({3, 3, 3, 3}).mode(torch::kReflect));
   const auto responses = torch::conv2d(padded, bank_) * gain_.view({1, kFilters, 1, 1});
   return head_->forward(statistics(norm_((responses.square() + 1e-4).sqrt())));

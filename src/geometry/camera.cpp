@@ -37,17 +37,17 @@ void Camera::validate() const {
     throw std::invalid_argument("[Camera] camera '" + name + "': " + what);
   };
   if (width < 1 || height < 1)
-    refuse("picture must be at least 1 x 1, got " + std::to_string(width) + " x " + std::to_string(height));
+    refuse("image must be at least 1 x 1, got " + std::to_string(width) + " x " + std::to_string(height));
   if (columns < 1 || rows < 1)
     refuse("feature map must be at least 1 x 1, got " + std::to_string(columns) + " x " + std::to_string(rows));
   for (const double element : lidar_to_image)
     if (!std::isfinite(element)) refuse("lidar_to_image must be finite, got " + std::to_string(element));
 }
 
-PictureTransform PictureTransform::fit_bottom(std::int64_t source_width, std::int64_t source_height, std::int64_t width,
-                                              std::int64_t height) {
+ImageTransform ImageTransform::fit_bottom(std::int64_t source_width, std::int64_t source_height, std::int64_t width,
+                                          std::int64_t height) {
   if (source_width < 1 || source_height < 1 || width < 1 || height < 1)
-    throw std::invalid_argument("[PictureTransform] sizes must be at least 1");
+    throw std::invalid_argument("[ImageTransform] sizes must be at least 1");
   const double resize = std::max(static_cast<double>(height) / static_cast<double>(source_height),
                                  static_cast<double>(width) / static_cast<double>(source_width));
   const auto resized_width = static_cast<std::int64_t>(static_cast<double>(source_width) * resize);
@@ -60,21 +60,20 @@ PictureTransform PictureTransform::fit_bottom(std::int64_t source_width, std::in
           .height = height};
 }
 
-Matrix3 PictureTransform::matrix() const {
+Matrix3 ImageTransform::matrix() const {
   if (!flip) return {resize, 0, -crop_x, 0, resize, -crop_y, 0, 0, 1};
   return {-resize, 0, static_cast<double>(width) + crop_x, 0, resize, -crop_y, 0, 0, 1};
 }
 
 Matrix4 lidar_to_image(const RigidTransform& lidar_to_ego, const RigidTransform& ego_to_global_lidar,
                        const RigidTransform& camera_to_ego, const RigidTransform& ego_to_global_camera,
-                       const Matrix3& intrinsic, const PictureTransform& picture) {
+                       const Matrix3& intrinsic, const ImageTransform& image) {
   return lidar_to_image(camera_to_ego.inverse() * ego_to_global_camera.inverse() * ego_to_global_lidar * lidar_to_ego,
-                        intrinsic, picture);
+                        intrinsic, image);
 }
 
-Matrix4 lidar_to_image(const RigidTransform& lidar_to_camera, const Matrix3& intrinsic,
-                       const PictureTransform& picture) {
-  const Matrix3 k = multiply(picture.matrix(), intrinsic);
+Matrix4 lidar_to_image(const RigidTransform& lidar_to_camera, const Matrix3& intrinsic, const ImageTransform& image) {
+  const Matrix3 k = multiply(image.matrix(), intrinsic);
   const Matrix4 pixels = {k[0], k[1], k[2], 0, k[3], k[4], k[5], 0, k[6], k[7], k[8], 0, 0, 0, 0, 1};
   return multiply(pixels, lidar_to_camera.matrix());
 }

@@ -24,28 +24,28 @@ std::string quoted(const std::string& name) {
 std::vector<std::string> split_header(std::string_view line) {
   std::vector<std::string> names(1);
   bool inside = false;
-  for (std::size_t place = 0; place < line.size(); ++place) {
-    if (line[place] == '"' && inside && place + 1 < line.size() && line[place + 1] == '"')
-      names.back() += line[++place];
-    else if (line[place] == '"')
+  for (std::size_t position = 0; position < line.size(); ++position) {
+    if (line[position] == '"' && inside && position + 1 < line.size() && line[position + 1] == '"')
+      names.back() += line[++position];
+    else if (line[position] == '"')
       inside = !inside;
-    else if (line[place] == ',' && !inside)
+    else if (line[position] == ',' && !inside)
       names.emplace_back();
     else
-      names.back() += line[place];
+      names.back() += line[position];
   }
   return names;
 }
 
 // Whole lines whose step is not beyond the last one to keep.
-std::size_t bytes_until(std::string_view text, std::size_t place, std::int64_t last_step) {
-  for (std::size_t end = text.find('\n', place); end != std::string_view::npos; end = text.find('\n', place)) {
+std::size_t bytes_until(std::string_view text, std::size_t position, std::int64_t last_step) {
+  for (std::size_t end = text.find('\n', position); end != std::string_view::npos; end = text.find('\n', position)) {
     std::int64_t step = 0;
-    const auto [after, error] = std::from_chars(text.data() + place, text.data() + end, step);
+    const auto [after, error] = std::from_chars(text.data() + position, text.data() + end, step);
     if (error != std::errc() || step > last_step) break;
-    place = end + 1;
+    position = end + 1;
   }
-  return place;
+  return position;
 }
 
 }  // namespace
@@ -74,30 +74,30 @@ std::string CsvLog::header() const {
   return line += '\n';
 }
 
-void CsvLog::widen(const Figures& figures) {
+void CsvLog::widen(const Metrics& metrics) {
   const std::size_t before = names_.size();
-  for (const Figure& figure : figures)
-    if (columns_.emplace(figure.name, names_.size()).second) names_.push_back(figure.name);
+  for (const Metric& metric : metrics)
+    if (columns_.emplace(metric.name, names_.size()).second) names_.push_back(metric.name);
   if (names_.size() == before) return;
   const std::string text = storage::read_file(path_);
   const std::string commas(names_.size() - before, ',');
   storage::AtomicFile wider(path_);
   wider.write(header());
   std::string rows;
-  for (std::size_t place = text.find('\n') + 1; place < text.size();) {
-    const std::size_t end = text.find('\n', place);
-    rows.append(text, place, end - place).append(commas) += '\n';
-    place = end + 1;
+  for (std::size_t position = text.find('\n') + 1; position < text.size();) {
+    const std::size_t end = text.find('\n', position);
+    rows.append(text, position, end - position).append(commas) += '\n';
+    position = end + 1;
   }
   wider.write(rows);
   wider.commit();
   file_ = AppendFile(path_, -1);
 }
 
-void CsvLog::write(std::int64_t step, double time, const Figures& figures) {
-  widen(figures);
+void CsvLog::write(std::int64_t step, double time, const Metrics& metrics) {
+  widen(metrics);
   std::vector<std::string> cells(names_.size());
-  for (const Figure& figure : figures) cells[columns_.at(figure.name)] = fmt::format("{}", figure.value);
+  for (const Metric& metric : metrics) cells[columns_.at(metric.name)] = fmt::format("{}", metric.value);
   std::string row = fmt::format("{},{:.3f}", step, time);
   for (const std::string& cell : cells) (row += ',') += cell;
   file_.append(row += '\n');

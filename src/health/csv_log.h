@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "camber/health/figure.h"
+#include "camber/health/metric.h"
 #include "health/append_file.h"
 
 namespace camber::health {
@@ -19,11 +19,11 @@ class CsvLog {
   /// With a step to resume from, later rows and an unfinished last one are cut.
   CsvLog(const std::filesystem::path& path, std::optional<std::int64_t> resume_step);
 
-  void write(std::int64_t step, double time, const Figures& figures);
+  void write(std::int64_t step, double time, const Metrics& metrics);
   void flush() { file_.flush(); }
 
  private:
-  void widen(const Figures& figures);
+  void widen(const Metrics& metrics);
   std::string header() const;
 
   std::filesystem::path path_;

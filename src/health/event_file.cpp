@@ -72,9 +72,9 @@ std::int64_t step_of(std::string_view payload) {
   std::uint64_t step = 0;
   if (payload.size() < 10 || payload[9] != kVarint2) return 0;
   int shift = 0;
-  for (std::size_t place = 10; place < payload.size() && shift < 64; ++place, shift += 7) {
-    step |= static_cast<std::uint64_t>(payload[place] & 0x7f) << shift;
-    if ((payload[place] & 0x80) == 0) break;
+  for (std::size_t position = 10; position < payload.size() && shift < 64; ++position, shift += 7) {
+    step |= static_cast<std::uint64_t>(payload[position] & 0x7f) << shift;
+    if ((payload[position] & 0x80) == 0) break;
   }
   return static_cast<std::int64_t>(step);
 }
@@ -124,11 +124,11 @@ std::string session_start_event(double time, std::int64_t step) {
   return event(time, step) + message_field(kBytes7, kVarint1 + varint(1));
 }
 
-std::string scalar_event(double time, std::int64_t step, const Figures& figures) {
+std::string scalar_event(double time, std::int64_t step, const Metrics& metrics) {
   std::string summary;
-  for (const Figure& figure : figures)
+  for (const Metric& metric : metrics)
     summary += message_field(
-        kBytes1, message_field(kBytes1, figure.name) + kFloat2 + little_endian(static_cast<float>(figure.value)));
+        kBytes1, message_field(kBytes1, metric.name) + kFloat2 + little_endian(static_cast<float>(metric.value)));
   return event(time, step) + message_field(kBytes5, summary);
 }
 
@@ -142,18 +142,18 @@ std::string text_event(double time, std::int64_t step, std::string_view tag, std
 }
 
 std::int64_t event_bytes_until(std::string_view file, std::int64_t last_step) {
-  std::size_t place = 0;
-  while (file.size() - place >= kHeaderBytes + kFooterBytes) {
-    const std::string_view rest = file.substr(place);
+  std::size_t position = 0;
+  while (file.size() - position >= kHeaderBytes + kFooterBytes) {
+    const std::string_view rest = file.substr(position);
     const auto length = read_number<std::uint64_t>(rest);
     if (masked(crc32c(rest.substr(0, 8))) != read_number<std::uint32_t>(rest.substr(8))) break;
     if (length > rest.size() - kHeaderBytes - kFooterBytes) break;
     const std::string_view payload = rest.substr(kHeaderBytes, length);
     if (masked(crc32c(payload)) != read_number<std::uint32_t>(rest.substr(kHeaderBytes + length))) break;
     if (step_of(payload) > last_step) break;
-    place += kHeaderBytes + length + kFooterBytes;
+    position += kHeaderBytes + length + kFooterBytes;
   }
-  return static_cast<std::int64_t>(place);
+  return static_cast<std::int64_t>(position);
 }
 
 AppendFile start_event_file(const std::filesystem::path& folder, double time, std::optional<std::int64_t> resume_step) {

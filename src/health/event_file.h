@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "camber/health/figure.h"
+#include "camber/health/metric.h"
 #include "health/append_file.h"
 
 /// TensorBoard's event files, without protobuf. A file is a row of records
@@ -24,7 +24,7 @@ std::string event_record(std::string_view payload);
 /// Payloads.
 std::string version_event(double time);
 std::string session_start_event(double time, std::int64_t step);
-std::string scalar_event(double time, std::int64_t step, const Figures& figures);
+std::string scalar_event(double time, std::int64_t step, const Metrics& metrics);
 std::string text_event(double time, std::int64_t step, std::string_view tag, std::string_view text);
 
 /// How many bytes of an event file are whole records of steps up to `last_step`; what lies after them is unfinished,

@@ -25,7 +25,7 @@ StepGuard::Verdict StepGuard::check(std::int64_t step, double loss, const std::o
                   .severity = Severity::kAlarm,
                   .rule = verdict.stop ? "stopped" : "step_skipped",
                   .subject = broken ? broken->name : "loss",
-                  .figure = static_cast<double>(in_a_row_)};
+                  .value = static_cast<double>(in_a_row_)};
   if (verdict.stop)
     finding.sentence = fmt::format(
         "{} steps in a row had a loss or gradient that is not finite (first {}; now {}): the run stops, the weights "

@@ -26,22 +26,22 @@ std::string json_number(double value) {
   return fmt::format("{}", value);
 }
 
-std::string json_line(std::int64_t step, double time, const Figures& figures) {
+std::string json_line(std::int64_t step, double time, const Metrics& metrics) {
   std::string line = fmt::format("{{\"step\":{},\"time\":{:.3f}", step, time);
-  for (const Figure& figure : figures) {
+  for (const Metric& metric : metrics) {
     line += ',';
-    line += json_text(figure.name);
+    line += json_text(metric.name);
     line += ':';
-    line += json_number(figure.value);
+    line += json_number(metric.value);
   }
   return line += "}\n";
 }
 
 std::string json_line(double time, const Finding& finding) {
   return fmt::format(
-      "{{\"step\":{},\"time\":{:.3f},\"severity\":\"{}\",\"rule\":{},\"subject\":{},\"figure\":{},\"sentence\":{}}}\n",
+      "{{\"step\":{},\"time\":{:.3f},\"severity\":\"{}\",\"rule\":{},\"subject\":{},\"value\":{},\"sentence\":{}}}\n",
       finding.step, time, name(finding.severity), json_text(finding.rule), json_text(finding.subject),
-      json_number(finding.figure), json_text(finding.sentence));
+      json_number(finding.value), json_text(finding.sentence));
 }
 
 }  // namespace camber::health

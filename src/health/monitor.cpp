@@ -9,13 +9,13 @@ bool HealthMonitor::due(std::int64_t step) const {
 }
 
 HealthReport HealthMonitor::observe(const HealthSample& sample) {
-  HealthReport report{.figures = health_figures(sample, options_.per_head)};
-  report.findings = rules_.observe(sample.step, report.figures);
+  HealthReport report{.metrics = health_metrics(sample, options_.per_head)};
+  report.findings = rules_.observe(sample.step, report.metrics);
   return report;
 }
 
 void HealthMonitor::replay(const std::vector<Record>& records) {
-  for (const Record& record : records) rules_.observe(record.step, record.figures);
+  for (const Record& record : records) rules_.observe(record.step, record.metrics);
 }
 
 }  // namespace camber::health

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include "camber/config/renamed.h"
 #include "camber/storage/file.h"
 
 namespace camber::health {
@@ -34,7 +35,7 @@ Record record_of(const object& line) {
     else if (key == "time")
       record.time = value.get_double();
     else
-      record.figures.push_back({std::string(key), number_of(value)});
+      record.metrics.push_back({config::present_metric(key), number_of(value)});
   }
   return record;
 }
@@ -45,7 +46,7 @@ Finding finding_of(const object& line) {
           .severity = severity_from(text("severity")),
           .rule = text("rule"),
           .subject = text("subject"),
-          .figure = number_of(line.at_key("figure")),
+          .value = number_of(line.at_key(line.at_key("value").error() == simdjson::SUCCESS ? "value" : "figure")),
           .sentence = text("sentence")};
 }
 
@@ -53,16 +54,16 @@ void for_each_line(const std::filesystem::path& file, const std::function<void(c
   if (!std::filesystem::exists(file)) return;
   const std::string text = storage::read_file(file);
   simdjson::dom::parser parser;
-  std::size_t line_number = 0, place = 0;
-  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', place)) {
+  std::size_t line_number = 0, position = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', position)) {
     ++line_number;
     try {
-      take(parser.parse(text.data() + place, end - place).get_object());
+      take(parser.parse(text.data() + position, end - position).get_object());
     } catch (const std::exception& error) {
       throw std::runtime_error(
           fmt::format("[records] {}: line {} is no record: {}", file.string(), line_number, error.what()));
     }
-    place = end + 1;
+    position = end + 1;
   }
 }
 
@@ -83,10 +84,10 @@ Findings read_findings(const std::filesystem::path& file) {
 std::map<std::string, Series> to_series(const std::vector<Record>& records) {
   std::map<std::string, Series> series;
   for (const Record& record : records)
-    for (const Figure& figure : record.figures) {
-      Series& one = series[figure.name];
+    for (const Metric& metric : record.metrics) {
+      Series& one = series[metric.name];
       one.steps.push_back(static_cast<double>(record.step));
-      one.values.push_back(figure.value);
+      one.values.push_back(metric.value);
     }
   return series;
 }

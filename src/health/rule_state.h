@@ -25,10 +25,10 @@ struct Groups {
   std::map<std::string, Fields> trust{};      ///< from trust/NAME/field
   std::optional<double> prototype_cosine{};
   double skipped_steps = 0;  ///< of the run so far; 0 where the record does not tell
-  /// The first figure that must be finite and is not.
-  std::optional<Figure> broken{};
+  /// The first metric that must be finite and is not.
+  std::optional<Metric> broken{};
 
-  explicit Groups(const Figures& figures);
+  explicit Groups(const Metrics& metrics);
   /// Mean |w| over the sensors; nothing without trust.
   std::optional<double> mean_trust() const;
 };
@@ -43,22 +43,22 @@ class Rules::State {
  public:
   explicit State(RuleOptions options) : options_(options) {}
 
-  Findings observe(std::int64_t step, const Figures& figures);
+  Findings observe(std::int64_t step, const Metrics& metrics);
   Findings conclude() const;
 
  private:
   // Rules about scales (scale_rules.cpp).
-  void judge_scale(const std::string& name, const Fields& scale, const Groups& groups);
-  void judge_level(const std::string& name, const Fields& scale);
-  void judge_cap(const std::string& name, const Fields& scale, const Groups& groups);
-  void judge_gradient(const std::string& name, const Fields& scale, const Groups& groups);
-  void judge_reach(const std::string& name, const Fields& scale);
+  void check_scale(const std::string& name, const Fields& scale, const Groups& groups);
+  void check_level(const std::string& name, const Fields& scale);
+  void check_cap(const std::string& name, const Fields& scale, const Groups& groups);
+  void check_gradient(const std::string& name, const Fields& scale, const Groups& groups);
+  void check_reach(const std::string& name, const Fields& scale);
   static std::optional<Finding> converged(const std::string& name, const ScaleCourse& course,
                                           const RuleOptions& options);
   std::string recent_course(const std::string& name) const;
 
-  void judge_attention(const std::string& name, const Fields& attention);
-  void judge_trust(const std::string& name, const Fields& trust);
+  void check_attention(const std::string& name, const Fields& attention);
+  void check_trust(const std::string& name, const Fields& trust);
 
   /// Steps since a condition has held without a break, once it held for a whole window of samples.
   std::optional<std::int64_t> held(const std::string& rule, const std::string& subject, bool condition);

@@ -13,18 +13,18 @@ namespace camber::health {
 namespace {
 
 // "scale/bias/head3/value" -> group "bias/head3", field "value".
-bool take(std::map<std::string, Fields>& groups, std::string_view prefix, const Figure& figure) {
-  const std::string_view name = figure.name;
+bool take(std::map<std::string, Fields>& groups, std::string_view prefix, const Metric& metric) {
+  const std::string_view name = metric.name;
   if (!name.starts_with(prefix)) return false;
   const std::size_t slash = name.rfind('/');
   if (slash < prefix.size()) return false;
-  groups[std::string(name.substr(prefix.size(), slash - prefix.size()))].emplace(name.substr(slash + 1), figure.value);
+  groups[std::string(name.substr(prefix.size(), slash - prefix.size()))].emplace(name.substr(slash + 1), metric.value);
   return true;
 }
 
 bool must_be_finite(std::string_view name) {
   for (const std::string_view prefix :
-       {"loss", "scale/", "attention/", "trust/", "lean/", "bias/", "prototypes/", "gradient"})
+       {"loss", "scale/", "attention/", "trust/", "effective_bias/", "bias/", "prototypes/", "gradient"})
     if (name.starts_with(prefix)) return true;
   return false;
 }
@@ -36,12 +36,12 @@ double field(const Fields& fields, std::string_view name) {
   return found == fields.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
 }
 
-Groups::Groups(const Figures& figures) {
-  for (const Figure& figure : figures) {
-    if (!broken && !std::isfinite(figure.value) && must_be_finite(figure.name)) broken = figure;
-    if (figure.name == "prototypes/mean_cosine") prototype_cosine = figure.value;
-    if (figure.name == "guard/skipped_steps") skipped_steps = figure.value;
-    take(scales, "scale/", figure) || take(attention, "attention/", figure) || take(trust, "trust/", figure);
+Groups::Groups(const Metrics& metrics) {
+  for (const Metric& metric : metrics) {
+    if (!broken && !std::isfinite(metric.value) && must_be_finite(metric.name)) broken = metric;
+    if (metric.name == "prototypes/mean_cosine") prototype_cosine = metric.value;
+    if (metric.name == "guard/skipped_steps") skipped_steps = metric.value;
+    take(scales, "scale/", metric) || take(attention, "attention/", metric) || take(trust, "trust/", metric);
   }
 }
 
@@ -69,37 +69,37 @@ void Rules::State::say(Finding finding) {
   now_.push_back(std::move(finding));
 }
 
-void Rules::State::judge_attention(const std::string& name, const Fields& attention) {
+void Rules::State::check_attention(const std::string& name, const Fields& attention) {
   const double saturated = field(attention, "saturated");
   if (name.find("/head") != std::string::npos || std::isnan(saturated)) return;
   const auto steps = held("saturated_softmax", name, saturated > options_.saturated_rows);
   if (!steps) return;
   const double change = field(attention, "change");
-  const bool by_lean = change > 0.3;
+  const bool by_bias = change > 0.3;
   const std::string cause =
-      by_lean ? fmt::format(
-                    "the lean is the cause, it moves {:.0f} % of the attention: lower the scale's max or its "
+      by_bias ? fmt::format(
+                    "the bias is the cause, it moves {:.0f} % of the attention: lower the scale's max or its "
                     "learning rate",
                     100 * change)
               : std::string(
-                    "the scores themselves are the cause, not the lean: lower the learning rate, or normalise "
+                    "the scores themselves are the cause, not the bias: lower the learning rate, or normalise "
                     "queries and keys");
   say({.severity = Severity::kAlarm,
        .rule = "saturated_softmax",
        .subject = name,
-       .figure = saturated,
+       .value = saturated,
        .sentence = fmt::format("The softmax of {} is saturated: {:.0f} % of its rows put more than 0.9 on one key and "
                                "{:.0f} % pass no gradient, for {} steps; {}.",
                                name, 100 * saturated, 100 * field(attention, "dead"), *steps, cause)});
 }
 
-void Rules::State::judge_trust(const std::string& name, const Fields& trust) {
+void Rules::State::check_trust(const std::string& name, const Fields& trust) {
   const double mean = field(trust, "mean");
   if (!(std::abs(mean) > options_.router_saturation) || field(trust, "learned") == 0) return;
   say({.severity = Severity::kWarning,
        .rule = "router_saturated",
        .subject = name,
-       .figure = mean,
+       .value = mean,
        .sentence =
            fmt::format("The router is saturated: its mean trust in {} is {:.3f}, where tanh hardly has a "
                        "gradient, so trust no longer tells queries apart; slow its content route (learning rate "
@@ -107,10 +107,10 @@ void Rules::State::judge_trust(const std::string& name, const Fields& trust) {
                        name, mean, step_)});
 }
 
-Findings Rules::State::observe(std::int64_t step, const Figures& figures) {
+Findings Rules::State::observe(std::int64_t step, const Metrics& metrics) {
   step_ = step;
   now_.clear();
-  const Groups groups(figures);
+  const Groups groups(metrics);
   // What broke in a step that the guard skipped went no further: the guard has named it.
   const bool skipped = groups.skipped_steps > skipped_steps_;
   skipped_steps_ = std::max(skipped_steps_, groups.skipped_steps);
@@ -118,14 +118,14 @@ Findings Rules::State::observe(std::int64_t step, const Figures& figures) {
     say({.severity = Severity::kAlarm,
          .rule = "not_finite",
          .subject = groups.broken->name,
-         .figure = groups.broken->value,
+         .value = groups.broken->value,
          .sentence =
              fmt::format("{} is {}: from here on nothing that depends on it can be trusted; resume from the last "
                          "checkpoint before step {} with a lower learning rate.",
                          groups.broken->name, groups.broken->value, step)});
-  for (const auto& [name, scale] : groups.scales) judge_scale(name, scale, groups);
-  for (const auto& [name, attention] : groups.attention) judge_attention(name, attention);
-  for (const auto& [name, trust] : groups.trust) judge_trust(name, trust);
+  for (const auto& [name, scale] : groups.scales) check_scale(name, scale, groups);
+  for (const auto& [name, attention] : groups.attention) check_attention(name, attention);
+  for (const auto& [name, trust] : groups.trust) check_trust(name, trust);
   return std::exchange(now_, {});
 }
 
@@ -141,8 +141,8 @@ Rules::~Rules() = default;
 Rules::Rules(Rules&&) noexcept = default;
 Rules& Rules::operator=(Rules&&) noexcept = default;
 
-Findings Rules::observe(std::int64_t step, const Figures& figures) {
-  return state_->observe(step, figures);
+Findings Rules::observe(std::int64_t step, const Metrics& metrics) {
+  return state_->observe(step, metrics);
 }
 Findings Rules::conclude() const {
   return state_->conclude();

@@ -11,16 +11,16 @@ namespace camber::health {
 namespace {
 
 bool sampled(const Record& record) {
-  return std::any_of(record.figures.begin(), record.figures.end(), [](const Figure& figure) {
-    return figure.name.starts_with("scale/") || figure.name.starts_with("attention/");
+  return std::any_of(record.metrics.begin(), record.metrics.end(), [](const Metric& metric) {
+    return metric.name.starts_with("scale/") || metric.name.starts_with("attention/");
   });
 }
 
 std::string json_of(const Finding& finding) {
   return fmt::format(
-      "{{\"severity\": \"{}\", \"step\": {}, \"rule\": {}, \"subject\": {}, \"figure\": {}, \"sentence\": {}}}",
+      "{{\"severity\": \"{}\", \"step\": {}, \"rule\": {}, \"subject\": {}, \"value\": {}, \"sentence\": {}}}",
       name(finding.severity), finding.step, json_text(finding.rule), json_text(finding.subject),
-      json_number(finding.figure), json_text(finding.sentence));
+      json_number(finding.value), json_text(finding.sentence));
 }
 
 std::string csv_text(const std::string& text) {
@@ -41,7 +41,7 @@ RunDiagnosis diagnose(const std::vector<Record>& records, const Findings& told, 
   Findings findings;
   for (const Record& record : records) {
     diagnosis.samples += sampled(record) ? 1 : 0;
-    for (Finding& finding : rules.observe(record.step, record.figures)) findings.push_back(std::move(finding));
+    for (Finding& finding : rules.observe(record.step, record.metrics)) findings.push_back(std::move(finding));
   }
   for (Finding& finding : rules.conclude()) findings.push_back(std::move(finding));
   for (const Finding& finding : told)
@@ -61,12 +61,12 @@ RunDiagnosis diagnose_run(const std::filesystem::path& run, const RuleOptions& o
 
 std::string to_text(const RunDiagnosis& diagnosis) {
   std::string text =
-      fmt::format("{}: steps {} to {}, {} records, {} of them with health figures\n", diagnosis.run.string(),
+      fmt::format("{}: steps {} to {}, {} records, {} of them with health metrics\n", diagnosis.run.string(),
                   diagnosis.first_step, diagnosis.last_step, diagnosis.records, diagnosis.samples);
   for (const Finding& finding : diagnosis.findings)
     text += fmt::format("{:<8} step {:>7}  {}\n", name(finding.severity), finding.step, finding.sentence);
   if (diagnosis.samples == 0)
-    text += "No record holds health figures, so that most rules could see nothing.\n";
+    text += "No record holds health metrics, so that most rules could see nothing.\n";
   else if (diagnosis.findings.empty())
     text += "No rule has anything to say: scale, softmax, gradient and trust are within their limits.\n";
   return text;
@@ -82,10 +82,10 @@ std::string to_json(const RunDiagnosis& diagnosis) {
 }
 
 std::string to_csv(const RunDiagnosis& diagnosis) {
-  std::string text = "severity,step,rule,subject,figure,sentence\n";
+  std::string text = "severity,step,rule,subject,value,sentence\n";
   for (const Finding& finding : diagnosis.findings)
     text += fmt::format("{},{},{},{},{},{}\n", name(finding.severity), finding.step, finding.rule,
-                        csv_text(finding.subject), finding.figure, csv_text(finding.sentence));
+                        csv_text(finding.subject), finding.value, csv_text(finding.sentence));
   return text;
 }
 

@@ -25,13 +25,13 @@ std::string Rules::State::recent_course(const std::string& name) const {
   return fmt::format("it rose from {} to {} in the last {} steps", before, now, to_step - from_step);
 }
 
-void Rules::State::judge_level(const std::string& name, const Fields& scale) {
+void Rules::State::check_level(const std::string& name, const Fields& scale) {
   const double value = field(scale, "value"), max = field(scale, "max"), warn = field(scale, "warn_threshold");
   if (value > warn)
     say({.severity = Severity::kWarning,
          .rule = "above_warn_threshold",
          .subject = name,
-         .figure = value,
+         .value = value,
          .sentence = fmt::format("Scale {} is {:.3f}, above its warn threshold {:g} ({}); {}. Watch the share of "
                                  "saturated rows: if it grows with the scale, pull the scale back (l2_weight 0.01) or "
                                  "lower its lr_mult.",
@@ -40,7 +40,7 @@ void Rules::State::judge_level(const std::string& name, const Fields& scale) {
     say({.severity = Severity::kAlarm,
          .rule = "near_cap",
          .subject = name,
-         .figure = value,
+         .value = value,
          .sentence =
              fmt::format("Scale {} runs away: it is {:.3f}, beyond its max {:g}; {}. Nothing holds it: take the "
                          "constraint projected, or call the projector after every optimiser step.",
@@ -49,14 +49,14 @@ void Rules::State::judge_level(const std::string& name, const Fields& scale) {
     say({.severity = Severity::kWarning,
          .rule = "near_cap",
          .subject = name,
-         .figure = value,
+         .value = value,
          .sentence = fmt::format("Scale {} is near its cap: {:.3f} of {:g}, {:.0f} % of the range left; {}. Either the "
-                                 "data want a stronger lean (raise max, see camber analyze bound) or it runs away "
+                                 "data want a stronger bias (raise max, see camber analyze bound) or it runs away "
                                  "(lower its lr_mult).",
                                  name, value, max, 100 * std::max(0., field(scale, "headroom")), recent_course(name))});
 }
 
-void Rules::State::judge_cap(const std::string& name, const Fields& scale, const Groups& groups) {
+void Rules::State::check_cap(const std::string& name, const Fields& scale, const Groups& groups) {
   const double value = field(scale, "value"), min = field(scale, "min"), max = field(scale, "max");
   const auto steps = held("at_cap", name, value >= max - 1e-6 * (max - min));
   if (!steps) return;
@@ -64,7 +64,7 @@ void Rules::State::judge_cap(const std::string& name, const Fields& scale, const
     say({.severity = Severity::kAlarm,
          .rule = "similar_prototypes",
          .subject = name,
-         .figure = *groups.prototype_cosine,
+         .value = *groups.prototype_cosine,
          .sentence =
              fmt::format("Scale {} is pinned at its cap {:g} for {} steps because the prototypes are alike (mean "
                          "cosine {:.2f}): centre them (subtract their mean before normalising), do not raise the "
@@ -75,7 +75,7 @@ void Rules::State::judge_cap(const std::string& name, const Fields& scale, const
   say({.severity = Severity::kWarning,
        .rule = "at_cap",
        .subject = name,
-       .figure = value,
+       .value = value,
        .sentence =
            fmt::format("Scale {} has been at its cap {:g} for {} steps: the bound decides, not the data. Raise max "
                        "if the saturated rows stay few, else find out what drives it (camber analyze bound says "
@@ -83,7 +83,7 @@ void Rules::State::judge_cap(const std::string& name, const Fields& scale, const
                        name, max, *steps)});
 }
 
-void Rules::State::judge_gradient(const std::string& name, const Fields& scale, const Groups& groups) {
+void Rules::State::check_gradient(const std::string& name, const Fields& scale, const Groups& groups) {
   const double gradient = field(scale, "gradient");
   const std::optional<double> trust = groups.mean_trust();
   const bool quiet = trust && *trust < options_.quiet_trust;
@@ -99,34 +99,34 @@ void Rules::State::judge_gradient(const std::string& name, const Fields& scale, 
   say({.severity = Severity::kAlarm,
        .rule = "no_gradient",
        .subject = name,
-       .figure = gradient,
+       .value = gradient,
        .sentence = fmt::format("Scale {} gets no gradient: {:.1e} at {:.3f} ({}), for {} steps; {}.", name, gradient,
                                value, bounds_of(scale), *steps, cause)});
 }
 
-void Rules::State::judge_reach(const std::string& name, const Fields& scale) {
+void Rules::State::check_reach(const std::string& name, const Fields& scale) {
   const double low = field(scale, "reach_low"), high = field(scale, "reach_high");
   const double min = field(scale, "min"), max = field(scale, "max"), margin = 0.01 * (max - min);
   if (!(low > min + margin || high < max - margin) || said_.contains({"cannot_reach", name})) return;
   say({.severity = Severity::kNote,
        .rule = "cannot_reach",
        .subject = name,
-       .figure = high,
+       .value = high,
        .sentence =
            fmt::format("Scale {} can move only within {:.3g}..{:.3g} until the end of this run, its {} lie outside: "
                        "the optimiser's steps are too small or too few; raise its lr_mult if it is to use them.",
                        name, low, high, bounds_of(scale))});
 }
 
-void Rules::State::judge_scale(const std::string& name, const Fields& scale, const Groups& groups) {
+void Rules::State::check_scale(const std::string& name, const Fields& scale, const Groups& groups) {
   if (!std::isfinite(field(scale, "value")) || field(scale, "learnable") == 0) return;
   ScaleCourse& course = courses_[name];
   course.values.emplace_back(step_, field(scale, "value"));
   course.last = scale;
-  judge_reach(name, scale);
-  judge_level(name, scale);
-  judge_cap(name, scale, groups);
-  judge_gradient(name, scale, groups);
+  check_reach(name, scale);
+  check_level(name, scale);
+  check_cap(name, scale, groups);
+  check_gradient(name, scale, groups);
 }
 
 std::optional<Finding> Rules::State::converged(const std::string& name, const ScaleCourse& course,
@@ -145,12 +145,12 @@ std::optional<Finding> Rules::State::converged(const std::string& name, const Sc
   const double init = field(course.last, "init"), first = std::isnan(init) ? course.values.front().second : init;
   const double moved = std::abs(mean - first), spread = high - low;
   if (moved < 3 * spread || moved < 0.01 * (max - min)) return std::nullopt;
-  Finding finding{.step = course.values.back().first, .severity = Severity::kNote, .subject = name, .figure = mean};
+  Finding finding{.step = course.values.back().first, .severity = Severity::kNote, .subject = name, .value = mean};
   const std::string facts =
       fmt::format("Scale {} settled at {:.2f} (from {:.2f}, late spread {:.2f})", name, mean, first, spread);
   if (mean > options.converged_high) {
     finding.rule = "converged_high";
-    finding.sentence = facts + ": the data want a stronger lean; raise max and train again.";
+    finding.sentence = facts + ": the data want a stronger bias; raise max and train again.";
   } else if (mean < options.converged_low) {
     finding.rule = "converged_low";
     finding.sentence =

@@ -26,25 +26,26 @@ std::int64_t line_bytes_until(const std::filesystem::path& file, std::int64_t la
   constexpr std::string_view kStart = "{\"step\":";
   if (!std::filesystem::exists(file)) return 0;
   const std::string text = storage::read_file(file);
-  std::size_t place = 0;
-  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', place)) {
-    if (text.compare(place, kStart.size(), kStart) != 0)
+  std::size_t position = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', position)) {
+    if (text.compare(position, kStart.size(), kStart) != 0)
       throw std::runtime_error(fmt::format("[sink] {} must hold one object a line that begins with its step, got '{}'",
-                                           file.string(), text.substr(place, std::min<std::size_t>(end - place, 60))));
-    if (std::atoll(text.c_str() + place + kStart.size()) > last_step) break;
-    place = end + 1;
+                                           file.string(),
+                                           text.substr(position, std::min<std::size_t>(end - position, 60))));
+    if (std::atoll(text.c_str() + position + kStart.size()) > last_step) break;
+    position = end + 1;
   }
-  return static_cast<std::int64_t>(place);
+  return static_cast<std::int64_t>(position);
 }
 
-void check_names(const Figures& figures) {
+void check_names(const Metrics& metrics) {
   std::unordered_set<std::string_view> seen;
-  for (const Figure& figure : figures) {
-    if (figure.name.empty() || figure.name == "step" || figure.name == "time")
+  for (const Metric& metric : metrics) {
+    if (metric.name.empty() || metric.name == "step" || metric.name == "time")
       throw std::invalid_argument(
-          fmt::format("[sink] a figure's name must not be empty, step or time, got '{}'", figure.name));
-    if (!seen.insert(figure.name).second)
-      throw std::invalid_argument(fmt::format("[sink] a record must hold a name once, got {} twice", figure.name));
+          fmt::format("[sink] a metric's name must not be empty, step or time, got '{}'", metric.name));
+    if (!seen.insert(metric.name).second)
+      throw std::invalid_argument(fmt::format("[sink] a record must hold a name once, got {} twice", metric.name));
   }
 }
 
@@ -67,15 +68,15 @@ class MetricsSink::Files {
     if (resume) last_step_ = *resume;
   }
 
-  void write(std::int64_t step, const Figures& figures) {
+  void write(std::int64_t step, const Metrics& metrics) {
     if (step < last_step_)
       throw std::invalid_argument(fmt::format("[sink] step must not fall: got {} after {}", step, last_step_));
-    check_names(figures);
+    check_names(metrics);
     last_step_ = step;
     const double time = options_.clock();
-    metrics_.append(json_line(step, time, figures));
-    if (csv_) csv_->write(step, time, figures);
-    if (events_) events_->append(event_record(scalar_event(time, step, figures)));
+    metrics_.append(json_line(step, time, metrics));
+    if (csv_) csv_->write(step, time, metrics);
+    if (events_) events_->append(event_record(scalar_event(time, step, metrics)));
   }
 
   void say(const Finding& finding) {
@@ -106,8 +107,8 @@ MetricsSink::~MetricsSink() = default;
 MetricsSink::MetricsSink(MetricsSink&&) noexcept = default;
 MetricsSink& MetricsSink::operator=(MetricsSink&&) noexcept = default;
 
-void MetricsSink::write(std::int64_t step, const Figures& figures) {
-  files_->write(step, figures);
+void MetricsSink::write(std::int64_t step, const Metrics& metrics) {
+  files_->write(step, metrics);
 }
 void MetricsSink::say(const Finding& finding) {
   files_->say(finding);

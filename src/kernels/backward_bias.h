@@ -10,7 +10,7 @@ inline void add_window_gradient(BackwardTask& task, const BackwardTile& tile, co
   float* gradient = task.wanted.window_value + (windows.heads == 1 ? 0 : tile.head) * windows.entries;
   for (int row = 0; row < tile.rows; row += kTileRows)
     for (const WindowStretch& stretch : windows_of(task, tile, block, row)) {
-      const Vec slope = load(task.scratch.slopes + row * kBackwardKeys + stretch.place);
+      const Vec slope = load(task.scratch.slopes + row * kBackwardKeys + stretch.offset);
       float* to = gradient + stretch.entry;
       store_first(to, add(load_first(to, stretch.count), slope), stretch.count);
     }

@@ -37,7 +37,7 @@ inline bool moderate(const BackwardTask& task, const BackwardTile& tile, int row
   return max_of(largest) <= kLargestFactor;
 }
 
-// 2a. Direct: weights 2^(z - logsumexp2), in the place of the mask.
+// 2a. Direct: weights 2^(z - logsumexp2), instead of the mask.
 template <bool kMasked, int M>
 __attribute__((noinline)) void weight_panels(const float* query, const float* keys, int steps, const float* logsumexp2,
                                              float* weights, int panels) {
@@ -176,7 +176,7 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
     (masked ? weight_panels<true, M> : weight_panels<false, M>)(query, tile.head_block.keys, task.sizes.key_width,
                                                                 floor, weights, panels);
     for (const WindowStretch& stretch : windows) {
-      float* to = weights + stretch.place;
+      float* to = weights + stretch.offset;
       store(to, scaled_weight(load(to), stretch_values(stretch, values, false)));
     }
     clear_rows_without_keys(floor, rows, panels * kPanel, weights);
@@ -187,7 +187,7 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
   }
   product_panels<M>(query, tile.head_block.keys, task.sizes.key_width, weights, panels);
   for (const WindowStretch& stretch : windows) {
-    float* to = weights + stretch.place;
+    float* to = weights + stretch.offset;
     store(to, add_bias(load(to), stretch_values(stretch, values, false)));
   }
   for (int i = 0; i < M; ++i) {

@@ -147,7 +147,7 @@ inline void compare_with_plain(ForwardTask<Numbers>& task, int row, float invers
   if (wanted.divergence != nullptr) wanted.divergence[at] = divergence < 0 ? 0 : divergence;
 }
 
-// Writes the statistics of a row; `at` is its place in [B, H, Q]. A row without keys has zeros.
+// Writes the statistics of a row; `at` is its index in [B, H, Q]. A row without keys has zeros.
 template <class Numbers>
 inline void finish_statistics(ForwardTask<Numbers>& task, int row, float total, std::int64_t at) {
   ForwardScratch<Numbers>& s = task.scratch;

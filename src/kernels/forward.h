@@ -76,7 +76,7 @@ inline void find_rows(const ForwardTask<Numbers>& task, const KeyBlock& block, c
 template <class Numbers>
 inline bool finite_values(const ForwardTask<Numbers>& task, int count) {
   const typename Numbers::Word nothing = 0;
-  const auto zeros = Numbers::spread(&nothing);
+  const auto zeros = Numbers::broadcast_word(&nothing);
   Vec sum = zero();
   const int words = (count + Numbers::kPerWord - 1) / Numbers::kPerWord * task.value_stride;
   for (int i = 0; i < words; i += kLanes) Numbers::accumulate(sum, Numbers::read(task.scratch.values + i), zeros);
@@ -197,7 +197,7 @@ inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int 
   }
   unsigned collected = block.span_count > 1 ? ~0u : 0u;  // rows with window entries, or segments to tell apart
   if constexpr (kStatistics)
-    for (const WindowStretch& stretch : bias.windows) collected |= 1u << stretch.place / kForwardKeys;
+    for (const WindowStretch& stretch : bias.windows) collected |= 1u << stretch.offset / kForwardKeys;
   for (int i = 0; i < M; ++i) add_weights<Numbers, kStatistics>(task, width, i, row + i, (collected >> i & 1u) == 0);
   if (!task.without_bias) {
     const auto* weights = weights_for_values(task, block, row, M);

@@ -85,8 +85,8 @@ inline void count_removed(const ForwardTask<Numbers>& task, const KeyBlock& bloc
   }
   for (const WindowStretch& stretch : bias.windows) {
     const Vec value = stretch_values(stretch, task.window_value, true);
-    const int twice = bias.masked ? count_equal(max(value, load(strip + stretch.place)), kNegativeInfinity) : 0;
-    bias.removed[stretch.place / kForwardKeys] += count_equal(value, kNegativeInfinity) - twice;
+    const int twice = bias.masked ? count_equal(max(value, load(strip + stretch.offset)), kNegativeInfinity) : 0;
+    bias.removed[stretch.offset / kForwardKeys] += count_equal(value, kNegativeInfinity) - twice;
   }
 }
 
@@ -183,13 +183,13 @@ __attribute__((noinline)) void direct_weights(const ForwardTask<Numbers>& task, 
 // window, so that this costs less than a bias on all scores.
 template <class Numbers, bool kStatistics>
 inline __attribute__((always_inline)) void scale_weights(const ForwardTask<Numbers>& task, const BlockBias& bias,
-                                                         int place, Vec exponent, int count) {
-  float* weights = task.scratch.strip + place;
+                                                         int index, Vec exponent, int count) {
+  float* weights = task.scratch.strip + index;
   const Vec weight = load(weights);
   store_first(weights, scaled_weight(weight, exponent), count);
   if constexpr (kStatistics) {
-    float* scores = task.scratch.scores + place;
-    const Vec removed = broadcast(bias.floor[place / kForwardKeys]), score = load(scores);
+    float* scores = task.scratch.scores + index;
+    const Vec removed = broadcast(bias.floor[index / kForwardKeys]), score = load(scores);
     const Vec sum = where_equal(exponent, kNegativeInfinity, removed, add(score, exponent));
     store_first(scores, where_equal(weight, 0.0f, score, sum), count);
   }
@@ -211,7 +211,7 @@ template <class Numbers, bool kStatistics, int M>
 inline void scale_by_bias(const ForwardTask<Numbers>& task, const KeyBlock& block, int row, const BlockBias& bias) {
   // Lanes beyond a stretch are 0: they scale by 1, in this row or at the head of the next one.
   for (const WindowStretch& stretch : bias.windows)
-    scale_weights<Numbers, kStatistics>(task, bias, stretch.place,
+    scale_weights<Numbers, kStatistics>(task, bias, stretch.offset,
                                         stretch_values(stretch, task.window_value, task.without_bias), kLanes);
   if (bias.one_value) return;
   for (int i = 0; i < M && row + i < task.rows; ++i) {
@@ -245,7 +245,7 @@ inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, in
       }
   }
   for (const WindowStretch& stretch : bias.windows) {
-    float* to = task.scratch.strip + stretch.place;
+    float* to = task.scratch.strip + stretch.offset;
     store(to, add_bias(load(to), stretch_values(stretch, task.window_value, task.without_bias)));
   }
   for (int i = 0; i < M && row + i < task.rows; ++i) {

@@ -11,7 +11,7 @@ struct FloatNumbers {
   using Word = float;
   using Factor = Vec;
   static constexpr int kPerWord = 1;
-  static Factor spread(const Word* p) { return broadcast(*p); }
+  static Factor broadcast_word(const Word* p) { return broadcast(*p); }
   static Factor read(const Word* p) { return load(p); }
   static void accumulate(Vec& sum, Factor a, Factor b) { multiply_add(sum, a, b); }
 
@@ -50,7 +50,9 @@ struct BfloatNumbers {
   using Word = std::uint32_t;
   using Factor = __m512bh;
   static constexpr int kPerWord = 2;
-  static Factor spread(const Word* p) { return reinterpret_cast<Factor>(_mm512_set1_epi32(static_cast<int>(*p))); }
+  static Factor broadcast_word(const Word* p) {
+    return reinterpret_cast<Factor>(_mm512_set1_epi32(static_cast<int>(*p)));
+  }
   static Factor read(const Word* p) { return reinterpret_cast<Factor>(_mm512_loadu_si512(p)); }
   static void accumulate(Vec& sum, Factor a, Factor b) { sum = _mm512_dpbf16_ps(sum, a, b); }
 

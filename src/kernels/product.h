@@ -57,7 +57,7 @@ inline __attribute__((always_inline)) void multiply_step(Sums<M, N>& sums, const
   for (int n = 0; n < N; ++n) right[n] = Numbers::read(b + n * kLanes);
 #pragma GCC unroll 16
   for (int i = 0; i < M; ++i) {
-    const typename Numbers::Factor left = Numbers::spread(a + i * kRow);
+    const typename Numbers::Factor left = Numbers::broadcast_word(a + i * kRow);
 #pragma GCC unroll 2
     for (int n = 0; n < N; ++n) Numbers::accumulate(sums.at[i][n], left, right[n]);
   }

@@ -48,10 +48,10 @@ struct ListsByKey {
         query(static_cast<std::size_t>(p.lists.entries)) {
     // offsets[i + 1] counts the entries of key i, then becomes its first place, then, as they are placed, its end.
     for_entries(p, [&](std::int64_t key, std::int64_t, std::int64_t) { ++offsets[static_cast<std::size_t>(key) + 1]; });
-    std::int64_t place = 0;
+    std::int64_t position = 0;
     for (std::size_t i = 1; i < offsets.size(); ++i) {
       longest = std::max(longest, offsets[i]);
-      place += std::exchange(offsets[i], place);
+      position += std::exchange(offsets[i], position);
     }
     for_entries(p, [&](std::int64_t key, std::int64_t row_query, std::int64_t e) {
       const auto to = static_cast<std::size_t>(offsets[static_cast<std::size_t>(key) + 1]++);

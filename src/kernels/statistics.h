@@ -106,7 +106,7 @@ inline void take_windows(ForwardTask<Numbers>& task, Stretches windows) {
   if (task.job.side_entries == 0) return;
   const std::int64_t base = task.entry_offsets()[0];
   for (const WindowStretch& stretch : windows) {
-    float* from = task.scratch.strip + stretch.place;
+    float* from = task.scratch.strip + stretch.offset;
     const Vec all = load(from), taken = first_of(all, stretch.count);
     store_first(task.scratch.window_weights + stretch.entry - base, taken, stretch.count);
     store(from, sub(all, taken));

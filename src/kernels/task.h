@@ -46,10 +46,10 @@ struct RowBox {
 };
 
 /// Window entries entry .. entry + count of one row on neighbouring positions of a block, at most as many as a vector
-/// has lanes. place = row of the tile * keys of a block + position.
+/// has lanes. offset = row of the tile * keys of a block + position.
 struct WindowStretch {
   std::int64_t entry;
-  std::int32_t place, count;
+  std::int32_t offset, count;
 };
 /// The stretches of every (tile of rows, key block), by rows and keys: begin[b * tiles + t] .. begin[(b + 1) * tiles +
 /// t], where t counts the tiles of all batches of a box. Null where the box has no entries.

@@ -28,7 +28,7 @@ struct TileWalk {
   }
 
   // Appends a row's stretches on a block; entries on keys that were left out are skipped.
-  WindowStretch* place(int row, const KeyBlock& block, int first_place, WindowStretch* to) {
+  WindowStretch* take(int row, const KeyBlock& block, int first_index, WindowStretch* to) {
     const auto i = static_cast<std::size_t>(row);
     const KeyRun* run = plan.runs + block.first_run;
     while (key[i] < block.end_key) {
@@ -42,7 +42,7 @@ struct TileWalk {
       std::int64_t count = limit;
       if (keys[next[i] + limit - 1] != key[i] + limit - 1)
         for (count = 1; keys[next[i] + count] == key[i] + count;) ++count;
-      *to++ = {next[i], first_place + run->position + static_cast<std::int32_t>(key[i] - run->key),
+      *to++ = {next[i], first_index + run->position + static_cast<std::int32_t>(key[i] - run->key),
                static_cast<std::int32_t>(count)};
       move_to(row, next[i] + count);
     }
@@ -93,7 +93,7 @@ void WindowPlans::build(const AttentionProblem& problem, const KeyPlans& plans, 
     for (std::int64_t b = 0; b <= blocks; ++b) {
       begin_[static_cast<std::size_t>(b * tiles + tile)] = to - stretches_.get();
       if (b >= plan.block_count) continue;
-      for (int i = 0; i < rows; ++i) to = walk.place(i, plan.blocks[b], i * block_keys, to);
+      for (int i = 0; i < rows; ++i) to = walk.take(i, plan.blocks[b], i * block_keys, to);
     }
     for (std::int64_t head = 0; head < windows.heads; ++head)
       largest_[static_cast<std::size_t>(head * tiles + tile)] =

@@ -9,7 +9,7 @@
 namespace camber::nn {
 namespace {
 
-// In place of a clip: the scale's max, whatever it is at the moment.
+// Instead of a clip: the scale's max, whatever it is at the moment.
 constexpr double kScaleMax = -1;
 
 // The shape of a scale: that of the sharing. One element in its place says one modality, or a shared scale that is no
@@ -61,7 +61,7 @@ torch::Tensor weights_by_map(const torch::Tensor& trust, MapCount count, bool pe
   const std::int64_t sensors = per_camera ? count.maps : count.grids + 1;
   const bool fits = trust.dim() == 3 && (trust.size(2) == sensors || (count.cameras() == 0 && trust.size(2) == 1));
   TORCH_CHECK_VALUE(fits, "[AttentionBias] trust must be [B, Q, ", sensors, "], got ", trust.sizes());
-  // Beyond 1 a weight would carry the lean past the scale's max, where the clip kills the gradients of both. NaN is
+  // Beyond 1 a weight would carry the bias past the scale's max, where the clip kills the gradients of both. NaN is
   // passed on: the guard of a training skips such a step.
   const auto size = trust.detach().abs();
   TORCH_CHECK_VALUE(!size.gt(1).any().item<bool>(), "[AttentionBias] trust must lie in [-1, 1], got ",
@@ -73,7 +73,7 @@ torch::Tensor weights_by_map(const torch::Tensor& trust, MapCount count, bool pe
   return torch::cat({weights.slice(2, 0, count.grids), cameras}, 2);
 }
 
-// A lean toward a quarter of a map is hardly a lean.
+// A bias toward a quarter of a map is hardly a bias.
 void warn_of_wide_windows(const torch::Tensor& sizes, const SensorScene& scene) {
   if (sizes.numel() == 0) return;
   const auto maps = scene.layout().maps;
@@ -83,7 +83,7 @@ void warn_of_wide_windows(const torch::Tensor& sizes, const SensorScene& scene) 
     if (4 * std::min<std::int64_t>(largest, columns) * std::min<std::int64_t>(largest, rows) > maps[m].keys()) {
       TORCH_WARN_ONCE("[AttentionBias] a window of ", largest, " x ", largest,
                       " cells covers more than a quarter of map ", m, " (", columns, " x ", rows,
-                      "): it hardly tells one place from another");
+                      "): it hardly tells one position from another");
     }
   }
 }
@@ -169,13 +169,13 @@ void AttentionBiasImpl::reset() {
   segment_scale = register_module("segment_scale", BoundedScale(whole_scale));
 }
 
-BiasWindows AttentionBiasImpl::windows(const QueryPlacement& placement, const SensorScene& scene,
+BiasWindows AttentionBiasImpl::windows(const QueryProjection& projection, const SensorScene& scene,
                                        const std::optional<torch::Tensor>& boxes) const {
   const auto sizes = options.sizing == WindowSizing::kObject && boxes
                          ? object_window_sizes(*boxes, scene)
-                         : fixed_window_sizes(placement, options.bev_window, options.camera_window, scene.num_grids());
+                         : fixed_window_sizes(projection, options.bev_window, options.camera_window, scene.num_grids());
   warn_of_wide_windows(sizes, scene);
-  BiasWindows result{.index = windows_at(placement, sizes, scene), .profile = {}};
+  BiasWindows result{.index = windows_at(projection, sizes, scene), .profile = {}};
   const auto distance = result.index.squared_distance.to(torch::kFloat);
   if (options.form == WindowForm::kBox) {
     result.profile = torch::ones_like(distance);
@@ -194,8 +194,8 @@ torch::Tensor AttentionBiasImpl::strength(const torch::Tensor& trust, std::int64
                                           std::int64_t num_grids) {
   const MapCount count{num_maps, num_grids};
   const auto weights = weights_by_map(trust, count, options.per_camera).unsqueeze(0);  // [1, B, Q, M]
-  const auto lean = weights * factor_of(scale->value(), options.sharing, count, layer);
-  return torch::clamp(lean, -clip(), clip()).flatten(1, 2);
+  const auto bias = weights * factor_of(scale->value(), options.sharing, count, layer);
+  return torch::clamp(bias, -clip(), clip()).flatten(1, 2);
 }
 
 ops::StructuredBias AttentionBiasImpl::forward(const torch::Tensor& trust, const BiasWindows& windows,
@@ -203,8 +203,8 @@ ops::StructuredBias AttentionBiasImpl::forward(const torch::Tensor& trust, const
   const MapCount count{scene.num_maps(), scene.num_grids()};
   ops::StructuredBias bias;
   if (options.windows) {
-    const auto lean = strength(trust, count.maps, layer, count.grids);
-    const auto value = ops::window_values(lean, windows.profile.to(lean.scalar_type()), windows.index.row_offsets,
+    const auto by_map = strength(trust, count.maps, layer, count.grids);
+    const auto value = ops::window_values(by_map, windows.profile.to(by_map.scalar_type()), windows.index.row_offsets,
                                           windows.index.map_index);
     bias.windows =
         ops::Windows{windows.index.row_offsets, windows.index.key_index, hand_over(value, options.precision)};
@@ -212,9 +212,9 @@ ops::StructuredBias AttentionBiasImpl::forward(const torch::Tensor& trust, const
   bias.segments = ops::Segments{.offsets = torch::tensor(scene.layout().segment_offsets(), torch::kLong)};
   if (options.segments) {
     const auto weights = weights_by_map(trust, count, options.per_camera).unsqueeze(0);
-    const auto lean = weights * factor_of(segment_scale->value(), options.sharing, count, layer);
+    const auto by_map = weights * factor_of(segment_scale->value(), options.sharing, count, layer);
     const double limit = segment_scale->max();
-    bias.segments->value = hand_over(torch::clamp(lean, -limit, limit).transpose(0, 1), options.precision);
+    bias.segments->value = hand_over(torch::clamp(by_map, -limit, limit).transpose(0, 1), options.precision);
   }
   return bias;
 }

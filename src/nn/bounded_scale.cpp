@@ -124,7 +124,7 @@ torch::Tensor BoundedScaleImpl::value() {
     if (torch::logical_or(raw<map.raw_min, raw> map.raw_max).any().item<bool>()) {
       TORCH_WARN("[bounded_scale] raw must lie inside [", map.raw_min, ", ", map.raw_max,
                  "] in forward for projected, got ", raw.min().item<double>(), " to ", raw.max().item<double>(),
-                 ": call ScaleProjector::step(optimizer) in place of optimizer.step()");
+                 ": call ScaleProjector::step(optimizer) instead of optimizer.step()");
       warned_ = true;
     }
   }

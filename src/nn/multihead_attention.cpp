@@ -81,7 +81,7 @@ torch::Tensor MultiheadAttentionImpl::join(const torch::Tensor& heads, const tor
 AttendedOutput MultiheadAttentionImpl::forward(const AttentionInputs& inputs, const AttentionCall& call) {
   TORCH_CHECK_VALUE(
       kind == AttentionKind::kCross || (!call.bias.windows && !call.bias.segments),
-      "[MultiheadAttention] bias must be absent in self-attention: it leans queries toward sensors' keys");
+      "[MultiheadAttention] bias must be absent in self-attention: it biases queries toward sensors' keys");
   const auto [q, k, v] = project(inputs);
   const auto attended =
       ops::biased_attention(q, k, v, call.bias,

@@ -49,8 +49,9 @@ std::optional<KeysAndValues> QueryRouterImpl::project_memory(const torch::Tensor
 
 torch::Tensor QueryRouterImpl::content_logits(const RouterInputs& in) {
   const random::Stream stream(in.dropout_seed, "router");
-  const auto sizes = fixed_window_sizes(in.placement, options.bev_window, options.camera_window, in.scene->num_grids());
-  const auto keys = windows_at(in.placement, sizes, *in.scene);
+  const auto sizes =
+      fixed_window_sizes(in.projection, options.bev_window, options.camera_window, in.scene->num_grids());
+  const auto keys = windows_at(in.projection, sizes, *in.scene);
   const auto target = torch::zeros_like(in.query_position);
   const AttentionInputs cross{target,
                               in.memory,
@@ -70,11 +71,11 @@ torch::Tensor QueryRouterImpl::cue_logits(const SensorCues& cues) const {
   return (age_gain * (0.5 - cues.age) + level_gain * cues.level + offset).unsqueeze(1);
 }
 
-// [B, Q, X]: which sensors see the query's place at all.
-torch::Tensor QueryRouterImpl::live_sensors(const QueryPlacement& placement, std::int64_t num_grids) const {
-  if (placement.seen.size(2) == options.num_sensors) return placement.seen;
-  if (num_grids == 0) return placement.seen.any(2, true);
-  return torch::stack({placement.seen.select(2, 0), placement.seen.slice(2, 1).any(2)}, 2);
+// [B, Q, X]: which sensors see the query's position at all.
+torch::Tensor QueryRouterImpl::live_sensors(const QueryProjection& projection, std::int64_t num_grids) const {
+  if (projection.seen.size(2) == options.num_sensors) return projection.seen;
+  if (num_grids == 0) return projection.seen.any(2, true);
+  return torch::stack({projection.seen.select(2, 0), projection.seen.slice(2, 1).any(2)}, 2);
 }
 
 torch::Tensor QueryRouterImpl::forward(const RouterInputs& in) {
@@ -92,7 +93,7 @@ torch::Tensor QueryRouterImpl::forward(const RouterInputs& in) {
   if (uses_cues(options.mode)) logits = logits + cue_logits(in.cues);
   if (options.mode == RouterMode::kZeroSum) {
     const auto live =
-        live_sensors(in.placement, in.scene == nullptr ? 1 : in.scene->num_grids()).to(logits.scalar_type());
+        live_sensors(in.projection, in.scene == nullptr ? 1 : in.scene->num_grids()).to(logits.scalar_type());
     const auto mean = (logits * live).sum(2, true) / live.sum(2, true).clamp_min(1);
     logits = (logits - mean) * live;
   }

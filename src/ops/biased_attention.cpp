@@ -141,7 +141,7 @@ void run_backward(const c10::OperatorHandle&, Stack* stack) {
   auto b = pop_backward_arguments(*stack);
   check_shapes(b.forward);
   check_backward_shapes(b.forward, b);
-  // What is indexed with is checked anew; the bias values were judged by the forward, whose logsumexp comes along.
+  // What is indexed with is checked anew; the bias values were checked by the forward, whose logsumexp comes along.
   if (b.forward.readable()) check_indices(b.forward);
   const auto inputs = b.forward.differentiable();
   for (std::size_t i = 0; i < kGradients; ++i) b.needs[i] = b.needs[i] && inputs[i]->defined();

@@ -83,7 +83,7 @@ struct Element {
 struct Chunk {
   std::int64_t q0, q1;
   at::Tensor q;             // [H, c, D]
-  at::Tensor window_place;  // [n]: row * K + key of the window entries of these queries
+  at::Tensor window_index;  // [n]: row * K + key of the window entries of these queries
   std::int64_t first_entry = 0, last_entry = 0;
 
   std::int64_t rows() const { return q1 - q0; }
@@ -91,7 +91,7 @@ struct Chunk {
 
 Chunk make_chunk(const Stream& stream, const Element& element, std::int64_t q0, std::int64_t q1) {
   const auto& a = stream.a;
-  Chunk chunk{.q0 = q0, .q1 = q1, .q = a.q[element.b].slice(1, q0, q1).to(stream.type), .window_place = {}};
+  Chunk chunk{.q0 = q0, .q1 = q1, .q = a.q[element.b].slice(1, q0, q1).to(stream.type), .window_index = {}};
   if (stream.row_offsets.empty()) return chunk;
   const std::int64_t row = element.b * a.queries();
   chunk.first_entry = stream.row_offsets[static_cast<std::size_t>(row + q0)];
@@ -100,7 +100,7 @@ Chunk make_chunk(const Stream& stream, const Element& element, std::int64_t q0, 
   const auto lengths = offsets.slice(0, 1) - offsets.slice(0, 0, -1);
   const auto local_row =
       at::arange(q1 - q0, a.row_offsets.options()).repeat_interleave(lengths, 0, chunk.last_entry - chunk.first_entry);
-  chunk.window_place = local_row * a.keys() + a.key_index.slice(0, chunk.first_entry, chunk.last_entry);
+  chunk.window_index = local_row * a.keys() + a.key_index.slice(0, chunk.first_entry, chunk.last_entry);
   return chunk;
 }
 
@@ -133,9 +133,9 @@ at::Tensor bias_scores(const Stream& stream, const Element& element, const Chunk
   if (bias.size(0) < heads) bias = bias.expand({heads, chunk.rows(), a.keys()}).contiguous();
   // A row's keys are unique: what lies there is read, added to and written back.
   auto flat = bias.view({bias.size(0), -1});
-  auto sum = flat.index_select(1, chunk.window_place);
+  auto sum = flat.index_select(1, chunk.window_index);
   add_bias_to(sum, value, stream.careful);
-  flat.index_copy_(1, chunk.window_place, sum);
+  flat.index_copy_(1, chunk.window_index, sum);
   return bias;
 }
 
@@ -214,7 +214,7 @@ void backward_chunk(const Stream& stream, const Element& element, const Chunk& c
   if (needs[kKey]) gradients[kKey][b].add_(at::matmul(ds.transpose(-1, -2), part(chunk.q)).mul_(a.scale()));
   if (needs[kValue]) gradients[kValue][b].add_(at::matmul(gradient.weights.transpose(-1, -2), grad_output));
   if (needs[kWindowValue]) {
-    const auto entries = ds.reshape({a.heads(), -1}).index_select(1, chunk.window_place);
+    const auto entries = ds.reshape({a.heads(), -1}).index_select(1, chunk.window_index);
     gradients[kWindowValue]
         .slice(1, chunk.first_entry, chunk.last_entry)
         .copy_(sum_heads_to(entries, a.window_value.size(0)));

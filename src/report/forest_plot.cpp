@@ -63,7 +63,7 @@ std::string forest_plot(const study::StudyPlan& plan, const std::vector<study::C
   double y = kTop + 0.5 * kRow;
   for (const study::Comparison& one : comparisons) {
     const std::string words =
-        one.judgement ? one.judgement->short_words() : fmt::format("exploratory, {} seeds", one.difference.pairs);
+        one.conclusion ? one.conclusion->short_words() : fmt::format("exploratory, {} seeds", one.difference.pairs);
     svg += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\" fill=\"#222222\">{}</text>\n", names - 10,
                        y + 4, escaped(label_of(plan, one)));
     if (std::isfinite(one.difference.low))

@@ -9,15 +9,15 @@ namespace camber::report {
 namespace {
 
 void put(std::string& html, std::string_view mark, std::string_view content) {
-  const std::size_t place = html.find(mark);
-  if (place == std::string::npos) throw std::logic_error(fmt::format("[report] the page must hold {}", mark));
-  html.replace(place, mark.size(), content);
+  const std::size_t position = html.find(mark);
+  if (position == std::string::npos) throw std::logic_error(fmt::format("[report] the page must hold {}", mark));
+  html.replace(position, mark.size(), content);
 }
 
 // Inside <script> only "</" and "<!--" could end or bend it; no string of the data may hold a bare '<'.
 std::string without_tags(std::string text) {
-  for (std::size_t place = text.find('<'); place != std::string::npos; place = text.find('<', place))
-    text.replace(place, 1, "\\u003c");
+  for (std::size_t position = text.find('<'); position != std::string::npos; position = text.find('<', position))
+    text.replace(position, 1, "\\u003c");
   return text;
 }
 

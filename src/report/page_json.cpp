@@ -60,12 +60,12 @@ std::string base64(std::string_view bytes) {
   constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text;
   text.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t place = 0; place < bytes.size(); place += 3) {
+  for (std::size_t position = 0; position < bytes.size(); position += 3) {
     unsigned group = 0;
     for (std::size_t byte = 0; byte < 3; ++byte)
-      group = group << 8 | (place + byte < bytes.size() ? static_cast<unsigned char>(bytes[place + byte]) : 0u);
+      group = group << 8 | (position + byte < bytes.size() ? static_cast<unsigned char>(bytes[position + byte]) : 0u);
     for (std::size_t letter = 0; letter < 4; ++letter)
-      text += place + letter <= bytes.size() ? kLetters[group >> (18 - 6 * letter) & 63] : '=';
+      text += position + letter <= bytes.size() ? kLetters[group >> (18 - 6 * letter) & 63] : '=';
   }
   return text;
 }
@@ -75,8 +75,8 @@ struct BlockWriter {
     return "{\"kind\":\"sentences\",\"sentences\":" +
            list(sentences,
                 [](const Sentence& sentence) {
-                  return fmt::format("{{\"severity\":{},\"text\":{},\"place\":{}}}", json_text(sentence.severity),
-                                     json_text(sentence.text), json_text(sentence.place));
+                  return fmt::format("{{\"severity\":{},\"text\":{},\"position\":{}}}", json_text(sentence.severity),
+                                     json_text(sentence.text), json_text(sentence.position));
                 }) +
            "}";
   }
@@ -98,12 +98,12 @@ struct BlockWriter {
                        json_text(table.title), json_text(table.note), list(table.columns, json_text), rows,
                        list(table.bar_columns, [](std::size_t column) { return std::to_string(column); }));
   }
-  std::string operator()(const Pictures& pictures) const {
-    return "{\"kind\":\"pictures\",\"pictures\":" +
-           list(pictures,
-                [](const Picture& picture) {
-                  return fmt::format("{{\"caption\":{},\"source\":\"data:{};base64,{}\"}}", json_text(picture.caption),
-                                     picture.media_type, base64(picture.bytes));
+  std::string operator()(const Images& images) const {
+    return "{\"kind\":\"images\",\"images\":" +
+           list(images,
+                [](const Image& image) {
+                  return fmt::format("{{\"caption\":{},\"source\":\"data:{};base64,{}\"}}", json_text(image.caption),
+                                     image.media_type, base64(image.bytes));
                 }) +
            "}";
   }

@@ -27,8 +27,8 @@ std::vector<double> aligned(const RawSeries& series, const std::vector<double>& 
                                             series.name, series.values.size(), series.x.size()));
   std::vector<double> values(x.size(), kNothing);
   for (std::size_t index = 0; index < series.x.size(); ++index) {
-    const auto place = std::lower_bound(x.begin(), x.end(), series.x[index]);
-    values[static_cast<std::size_t>(place - x.begin())] = series.values[index];
+    const auto position = std::lower_bound(x.begin(), x.end(), series.x[index]);
+    values[static_cast<std::size_t>(position - x.begin())] = series.values[index];
   }
   return values;
 }
@@ -50,7 +50,7 @@ std::vector<double> extremes(const std::vector<double>& values, std::size_t stre
   return kept;
 }
 
-// A gap in a curve may be a step without a figure, or one whose figure broke: the note tells.
+// A gap in a curve may be a step without a value, or one whose value broke: the note tells.
 void note_broken(Chart& chart, const std::vector<RawSeries>& series) {
   std::ptrdiff_t broken = 0;
   for (const RawSeries& one : series)

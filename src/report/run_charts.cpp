@@ -35,7 +35,7 @@ std::set<std::string> groups(const SeriesByName& series, std::string_view prefix
 
 Section scale_section(const SeriesByName& series, const RunReportOptions& options) {
   Section section{.title = "Scale",
-                  .lead = "How strong the lean may be. It should settle inside its bounds and below the warn line."};
+                  .lead = "How strong the bias may be. It should settle inside its bounds and below the warn line."};
   for (const std::string& name : groups(series, "scale/", "/value")) {
     const std::string group = "scale/" + name + "/";
     std::vector<RawSeries> course, gradient, bound;
@@ -61,43 +61,43 @@ Section scale_section(const SeriesByName& series, const RunReportOptions& option
 }
 
 // "segments/lidar" is added to a whole sensor, "lidar" in windows on it.
-std::string lean_title(const std::string& name) {
+std::string bias_title(const std::string& name) {
   constexpr std::string_view kSegments = "segments/";
   return name.starts_with(kSegments) ? name.substr(kSegments.size()) + " as a whole" : name;
 }
 
 // One chart a sensor over all layers, and one with a line a layer where the run told of layers.
-void add_leans(Section& section, const SeriesByName& series, const RunReportOptions& options) {
+void add_biases(Section& section, const SeriesByName& series, const RunReportOptions& options) {
   std::map<std::string, std::vector<RawSeries>> by_layer;
-  for (const RawSeries& one : matching(series, "lean/layer", "/mean")) {
+  for (const RawSeries& one : matching(series, "effective_bias/layer", "/mean")) {
     const std::size_t slash = one.name.find('/');
     by_layer[one.name.substr(slash + 1)].push_back({"layer" + one.name.substr(0, slash), one.x, one.values});
   }
-  for (const std::string& name : groups(series, "lean/", "/mean")) {
+  for (const std::string& name : groups(series, "effective_bias/", "/mean")) {
     if (name.starts_with("layer")) continue;
-    std::vector<RawSeries> lean;
-    add_if_there(lean, series, "lean/" + name + "/p05", "5th percentile", SeriesRole::kBandLow);
-    add_if_there(lean, series, "lean/" + name + "/p95", "95th percentile", SeriesRole::kBandHigh);
-    add_if_there(lean, series, "lean/" + name + "/p50", "median");
-    add_if_there(lean, series, "lean/" + name + "/mean", "mean");
+    std::vector<RawSeries> bias;
+    add_if_there(bias, series, "effective_bias/" + name + "/p05", "5th percentile", SeriesRole::kBandLow);
+    add_if_there(bias, series, "effective_bias/" + name + "/p95", "95th percentile", SeriesRole::kBandHigh);
+    add_if_there(bias, series, "effective_bias/" + name + "/p50", "median");
+    add_if_there(bias, series, "effective_bias/" + name + "/mean", "mean");
     const bool whole = name.starts_with("segments/");
     add_chart(section,
-              {.title = "Effective lean, " + lean_title(name),
+              {.title = "Effective bias, " + bias_title(name),
                .note = whole ? "|w| * segment scale, over queries" : "|w| * scale * g, over queries"},
-              lean, options.points);
-    add_chart(section, {.title = "Effective lean by layer, " + lean_title(name), .note = "means"}, by_layer[name],
+              bias, options.points);
+    add_chart(section, {.title = "Effective bias by layer, " + bias_title(name), .note = "means"}, by_layer[name],
               options.points);
   }
 }
 
-Section lean_section(const SeriesByName& series, const RunReportOptions& options) {
-  Section section{.title = "Lean and trust",
+Section bias_section(const SeriesByName& series, const RunReportOptions& options) {
+  Section section{.title = "Bias and trust",
                   .lead =
                       "What the scale and the router's weights make together: the bias that scores really got, and how "
                       "far each sensor is trusted."};
-  add_leans(section, series, options);
+  add_biases(section, series, options);
   add_chart(section,
-            {.title = "Mean trust", .note = "+1 trusts fully, -1 not at all, 0 is no lean", .y_min = -1, .y_max = 1},
+            {.title = "Mean trust", .note = "+1 trusts fully, -1 not at all, 0 is no bias", .y_min = -1, .y_max = 1},
             matching(series, "trust/", "/mean"), options.points);
   add_chart(section,
             {.title = "Spread of trust", .note = "standard deviation over queries: 0 means one answer for all"},
@@ -131,7 +131,7 @@ Section attention_section(const SeriesByName& series, const RunReportOptions& op
   add("saturated", {.title = "Saturated rows", .note = "share of rows with a weight over 0.9", .y_min = 0, .y_max = 1});
   add("largest_weight", {.title = "Largest weight", .note = "mean over rows", .y_min = 0, .y_max = 1});
   add("change",
-      {.title = "Attention moved by the lean", .note = "half of the sum of |p - p0|", .y_min = 0, .y_max = 1});
+      {.title = "Attention moved by the bias", .note = "half of the sum of |p - p0|", .y_min = 0, .y_max = 1});
   add_mass(section, series, options);
   return section;
 }
@@ -194,7 +194,7 @@ void add_chart(Section& section, Chart chart, const std::vector<RawSeries>& seri
 }
 
 std::vector<Section> curve_sections(const SeriesByName& series, const RunReportOptions& options) {
-  std::vector<Section> sections = {scale_section(series, options),     lean_section(series, options),
+  std::vector<Section> sections = {scale_section(series, options),     bias_section(series, options),
                                    attention_section(series, options), heads_section(series, options),
                                    prototype_section(series, options), loss_section(series, options)};
   std::erase_if(sections, [](const Section& section) { return section.blocks.empty(); });

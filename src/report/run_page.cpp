@@ -14,8 +14,8 @@ namespace {
 
 std::string grouped(std::int64_t value) {
   std::string text = std::to_string(value);
-  for (std::ptrdiff_t place = static_cast<std::ptrdiff_t>(text.size()) - 3; place > 0; place -= 3)
-    text.insert(static_cast<std::size_t>(place), ",");
+  for (std::ptrdiff_t position = static_cast<std::ptrdiff_t>(text.size()) - 3; position > 0; position -= 3)
+    text.insert(static_cast<std::size_t>(position), ",");
   return text;
 }
 
@@ -36,12 +36,12 @@ Section health_section(const health::Findings& findings) {
   for (const health::Finding& finding : findings)
     sentences.push_back({.severity = std::string(name(finding.severity)),
                          .text = finding.sentence,
-                         .place = "step " + grouped(finding.step)});
+                         .position = "step " + grouped(finding.step)});
   if (sentences.empty())
     sentences.push_back({.severity = "good",
                          .text = "No rule had anything to say: scale, softmax, gradient and trust "
                                  "stayed within their limits.",
-                         .place = "whole run"});
+                         .position = "whole run"});
   section.blocks.emplace_back(std::move(sentences));
   return section;
 }

@@ -15,7 +15,7 @@ using SeriesByName = std::map<std::string, health::Series>;
 /// Sections drawn from the curves of metrics.jsonl; those without a curve are left out.
 std::vector<Section> curve_sections(const SeriesByName& series, const RunReportOptions& options);
 
-/// Results, precision over recall, pictures.
+/// Results, precision over recall, images.
 std::vector<Section> result_sections(const std::filesystem::path& run, const SeriesByName& series,
                                      const RunReportOptions& options);
 

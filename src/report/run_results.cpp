@@ -14,14 +14,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Metrics hold bare NaN and Infinity where a figure is not defined; JSON has no such words.
+// Metrics hold bare NaN and Infinity where a metric is not defined; JSON has no such words.
 Json read_json(const std::filesystem::path& file) {
   std::string text = storage::read_file(file);
   for (const std::string_view word : {"NaN", "-Infinity", "Infinity"})
-    for (std::size_t place = text.find(word); place != std::string::npos; place = text.find(word, place)) {
-      const bool bare = place == 0 || text[place - 1] != '"';
-      if (bare) text.replace(place, word.size(), "null");
-      place += bare ? 4 : word.size();
+    for (std::size_t position = text.find(word); position != std::string::npos; position = text.find(word, position)) {
+      const bool bare = position == 0 || text[position - 1] != '"';
+      if (bare) text.replace(position, word.size(), "null");
+      position += bare ? 4 : word.size();
     }
   try {
     return Json::parse(text);
@@ -104,7 +104,7 @@ std::string media_type(const std::filesystem::path& file) {
   return extension == ".svg" ? "image/svg+xml" : "";
 }
 
-Pictures read_pictures(const std::filesystem::path& folder) {
+Images read_images(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     if (!media_type(entry.path()).empty() && !entry.path().filename().string().starts_with('.'))
@@ -112,23 +112,22 @@ Pictures read_pictures(const std::filesystem::path& folder) {
   std::sort(files.begin(), files.end());
   const Json captions =
       std::filesystem::exists(folder / "captions.json") ? read_json(folder / "captions.json") : Json::object();
-  Pictures pictures;
+  Images images;
   for (const std::filesystem::path& file : files)
-    pictures.push_back({.caption = captions.value(file.filename().string(), file.stem().string()),
-                        .media_type = media_type(file),
-                        .bytes = storage::read_file(file)});
-  return pictures;
+    images.push_back({.caption = captions.value(file.filename().string(), file.stem().string()),
+                      .media_type = media_type(file),
+                      .bytes = storage::read_file(file)});
+  return images;
 }
 
 }  // namespace
 
 std::vector<Section> result_sections(const std::filesystem::path& run, const SeriesByName& series,
                                      const RunReportOptions& options) {
-  Section results{.title = "Results"},
-      pictures{.title = "Pictures",
-               .lead =
-                   "Right and wrong cases from above: true boxes, found boxes, and whom "
-                   "each query trusted."};
+  Section results{.title = "Results"}, images{.title = "Images",
+                                              .lead =
+                                                  "Right and wrong cases from above: true boxes, found boxes, and whom "
+                                                  "each query trusted."};
   if (std::filesystem::exists(run / "result.json")) {
     const Json result = read_json(run / "result.json");
     if (result.contains("clean")) {
@@ -142,12 +141,12 @@ std::vector<Section> result_sections(const std::filesystem::path& run, const Ser
       validation.push_back({name == "validation/mean_ap" ? "mAP" : "NDS", one.steps, one.values});
   add_chart(results, {.title = "Validation while training", .y_min = 0}, validation, options.points);
   if (std::filesystem::exists(run / "curves.json")) add_curves(results, run / "curves.json", options);
-  if (std::filesystem::is_directory(run / "pictures"))
-    if (Pictures found = read_pictures(run / "pictures"); !found.empty())
-      pictures.blocks.emplace_back(std::move(found));
+  for (const char* folder : {"images", "pictures"})  // the second in runs of earlier versions
+    if (std::filesystem::is_directory(run / folder))
+      if (Images found = read_images(run / folder); !found.empty()) images.blocks.emplace_back(std::move(found));
   std::vector<Section> sections;
   if (!results.blocks.empty()) sections.push_back(std::move(results));
-  if (!pictures.blocks.empty()) sections.push_back(std::move(pictures));
+  if (!images.blocks.empty()) sections.push_back(std::move(images));
   return sections;
 }
 

@@ -31,10 +31,10 @@ std::vector<Tile> tiles_of(const study::StudyResults& results, const study::Stud
                      std::isfinite(d.low) ? fmt::format("{} to {}, {} seeds", study::signed_points(d.low, 2),
                                                         study::signed_points(d.high, 2), d.pairs)
                                           : "one seed"});
-    const std::string& words = analysis.primary->judgement->words;
+    const std::string& words = analysis.primary->conclusion->words;
     const std::string compared = fmt::format("{} against {}", results.plan.arm(analysis.primary->arm).shown(),
                                              results.plan.arm(analysis.primary->against).shown());
-    tiles.push_back({"Verdict", analysis.primary->judgement->short_words(),
+    tiles.push_back({"Verdict", analysis.primary->conclusion->short_words(),
                      words.find(':') == std::string::npos ? compared : words.substr(words.find(':') + 2)});
   }
   const auto holding = std::count_if(analysis.gates.begin(), analysis.gates.end(),
@@ -58,29 +58,29 @@ Section gates_section(const study::StudyAnalysis& analysis) {
     sentences.push_back({.severity = gate.state == study::GateState::kHolds   ? "good"
                                      : gate.state == study::GateState::kFails ? "alarm"
                                                                               : "note",
-                         .text = fmt::format("{}: {}", gate.name, gate.figure),
-                         .place = gate.target});
+                         .text = fmt::format("{}: {}", gate.name, gate.measured),
+                         .position = gate.target});
   section.blocks.emplace_back(std::move(sentences));
   return section;
 }
 
-void add_picture(Section& section, const std::vector<StudyPicture>& pictures, const std::string& name) {
-  for (const StudyPicture& picture : pictures)
-    if (picture.name == name) section.blocks.emplace_back(Pictures{{picture.title, "image/svg+xml", picture.svg}});
+void add_image(Section& section, const std::vector<StudyImage>& images, const std::string& name) {
+  for (const StudyImage& image : images)
+    if (image.name == name) section.blocks.emplace_back(Images{{image.title, "image/svg+xml", image.svg}});
 }
 
-Section differences_section(const study::StudyResults& results, const std::vector<StudyPicture>& pictures) {
+Section differences_section(const study::StudyResults& results, const std::vector<StudyImage>& images) {
   Section section{.title = "Paired differences",
                   .lead = "Each row is an arm less the one it is compared with, over the same seeds."};
-  add_picture(section, pictures, "differences");
-  add_picture(section, pictures, "exploratory");
+  add_image(section, images, "differences");
+  add_image(section, images, "exploratory");
   add_table(section, study::primary_table(results));
   add_table(section, study::secondary_table(results));
   add_table(section, study::exploratory_table(results));
   return section;
 }
 
-// One chart an arm and figure, one curve a seed.
+// One chart an arm and value, one curve a seed.
 Section curves_section(const study::StudyResults& results, const std::string& title, const std::string& prefix) {
   Section section{.title = title, .lead = "One curve a seed.", .folded = true};
   for (const study::StudyArm& arm : results.plan.arms) {
@@ -111,12 +111,12 @@ Section curves_section(const study::StudyResults& results, const std::string& ti
 Page study_page(const std::filesystem::path& path) {
   const study::StudyResults results = study::read_study(path);
   const study::StudyAnalysis analysis = study::analyze(results.plan, results.records);
-  const std::vector<StudyPicture> pictures = study_pictures(results);
+  const std::vector<StudyImage> images = study_images(results);
   Page page{.title = results.plan.title,
             .subtitle = fmt::format("{} arms, {} records", results.plan.arms.size(), results.records.size()),
             .tiles = tiles_of(results, analysis)};
   Section arms{.title = "Arms by faults"}, controls{.title = "Controls"}, cost{.title = "Scales and time"};
-  add_picture(arms, pictures, "arms");
+  add_image(arms, images, "arms");
   add_table(arms, study::arms_table(results));
   add_table(arms, study::resilience_table(results));
   add_table(controls, study::controls_table(results));
@@ -127,11 +127,11 @@ Page study_page(const std::filesystem::path& path) {
   page.sections = {findings_section(results),
                    gates_section(analysis),
                    arms,
-                   differences_section(results, pictures),
+                   differences_section(results, images),
                    controls,
                    cost,
                    curves_section(results, "Scale curves", "scale/"),
-                   curves_section(results, "Lean curves", "lean/"),
+                   curves_section(results, "Bias curves", "effective_bias/"),
                    curves_section(results, "Trust curves", "trust/")};
   page.sections.push_back(
       {.title = "Plan", .blocks = {Text{"plan.toml", config::to_toml(results.plan)}}, .folded = true});

@@ -59,8 +59,9 @@ void time_frame(detection::Detector& detector, const data::Dataset& dataset, dat
   torch::NoGradGuard no_grad;
   const detection::DetectorOptions& options = detector->options();
   const auto& parts = detector->parts();
-  data::SensorFrame sensor_frame = stages.time(
-      "decode", [&] { return data::clean_sensor_frame(data::load_frame(dataset, sample, options.frame_options())); });
+  data::SensorFrame sensor_frame = stages.time("decode", [&] {
+    return data::clean_sensor_frame(data::load_key_frame(dataset, sample, options.frame_options()));
+  });
   const auto begin = std::chrono::steady_clock::now();
   if (dataset.tables().sample[sample].previous == data::kNone) {
     tracker.reset();
@@ -136,7 +137,7 @@ void dump(detection::Detector& detector, const detection::DetectorBatch& batch, 
   };
   add("batch.points", batch.points);
   add("batch.point_offsets", batch.point_offsets);
-  add("batch.pictures", batch.pictures.at(0));
+  add("batch.images", batch.images.at(0));
   add("batch.lidar_to_image", projections_of(batch));
   for (std::size_t i = 0; i < batch.targets.size(); ++i) {
     add("batch.boxes." + std::to_string(i), batch.targets[i].boxes);

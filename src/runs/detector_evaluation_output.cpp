@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kErrorNames[] = {"mATE", "mASE", "mAOE", "mAVE", "mAAE"};
 constexpr const char* kErrorColumns[] = {"trans_err", "scale_err", "orient_err", "vel_err", "attr_err"};
 
-std::string figure(double value) {
+std::string number_text(double value) {
   std::ostringstream text;
   text << std::setw(8);
   if (std::isnan(value)) {
@@ -41,8 +41,8 @@ std::string trust_table(const FaultReport& report, int width) {
       text << std::setw(8) << "-\n";
       continue;
     }
-    text << figure(mean_of(trust.lidar)) << figure(area_under_curve(trust.lidar, clean.lidar))
-         << figure(mean_of(trust.camera)) << figure(area_under_curve(trust.camera, clean.camera)) << "\n";
+    text << number_text(mean_of(trust.lidar)) << number_text(area_under_curve(trust.lidar, clean.lidar))
+         << number_text(mean_of(trust.camera)) << number_text(area_under_curve(trust.camera, clean.camera)) << "\n";
   }
   return text.str();
 }
@@ -96,16 +96,17 @@ std::string FaultReport::to_text() const {
        << "\n";
   for (const ConditionReport& condition : conditions) {
     const eval::DetectionMetrics& metrics = condition.metrics.evaluation.metrics;
-    text << std::left << std::setw(static_cast<int>(width)) << condition.name << std::right << figure(metrics.mean_ap)
-         << figure(metrics.nd_score);
+    text << std::left << std::setw(static_cast<int>(width)) << condition.name << std::right
+         << number_text(metrics.mean_ap) << number_text(metrics.nd_score);
     for (const double error : metrics.tp_errors) {
-      text << figure(error);
+      text << number_text(error);
     }
     text << std::setw(12)
-         << (&condition == &conditions.front() ? std::string("-") : figure(resilience(condition)).substr(2)) << "\n";
+         << (&condition == &conditions.front() ? std::string("-") : number_text(resilience(condition)).substr(2))
+         << "\n";
   }
   if (conditions.size() > 1) {
-    text << "mean resilience " << figure(mean_resilience()).substr(2) << " over " << conditions.size() - 1
+    text << "mean resilience " << number_text(mean_resilience()).substr(2) << " over " << conditions.size() - 1
          << " faults (NDS under the fault over clean NDS)\n";
   }
   text << trust_table(*this, static_cast<int>(width));

@@ -65,7 +65,7 @@ TrainingLoopOptions DetectorTrainingOptions::loop_with_rules() const {
   return options;
 }
 
-std::vector<data::Index> spread(const std::vector<data::Index>& samples, std::int64_t limit) {
+std::vector<data::Index> evenly_spaced(const std::vector<data::Index>& samples, std::int64_t limit) {
   const auto count = static_cast<std::int64_t>(samples.size());
   if (limit <= 0 || limit >= count) {
     return samples;

@@ -104,7 +104,7 @@ EncodedBatch Passes::encode(const data::Batch& loaded) const {
   EncodedBatch frames{.batch = detection::collate(loaded, detector_->options())};
   frames.maps = has_own_encoders() ? parts.encode(frames.batch, parts.voxelise(frames.batch))
                                    : detection::DetectorImpl::Parts::given(frames.batch, detector_->options().encoder);
-  frames.batch.pictures.clear();  // what is kept of the frames needs them no more
+  frames.batch.images.clear();  // what is kept of the frames needs them no more
   return frames;
 }
 

@@ -37,7 +37,7 @@ class Run {
         loop_(*detector_, options_.loop_with_rules(),
               {{kConfigKey, config_}, {detection::kOptionsKey, config::to_toml(options_.detector)}}),
         session_(loop_, session_request()),
-        loader_(dataset_, spread(split_.samples, options_.data.limit), options_.loader(), options_.seed,
+        loader_(dataset_, evenly_spaced(split_.samples, options_.data.limit), options_.loader(), options_.seed,
                 static_cast<int>(options_.data.threads), loop_.step() * options_.loop.accumulate) {}
 
   DetectorRunResult execute();
@@ -46,7 +46,7 @@ class Run {
   data::Split validation_split() const {
     data::Split split = data::find_split(dataset_, options_.data.validation_split);
     if (options_.evaluation.limit > 0) {
-      split.samples = spread(split.samples, options_.evaluation.limit);
+      split.samples = evenly_spaced(split.samples, options_.evaluation.limit);
       split.official = false;
     }
     if (request_.evaluate) {
@@ -147,14 +147,14 @@ NamedLosses Run::losses_of(std::int64_t batch) {
 void Run::after_step(const StepReport& report) {
   const bool logged =
       report.step % options_.log_every == 0 || report.step == 1 || report.skipped || report.step == options_.loop.steps;
-  health::Figures figures = logged ? session_.figures_of(report) : health::Figures{};
+  health::Metrics metrics = logged ? session_.metrics_of(report) : health::Metrics{};
   if (watched_ && !report.skipped) {  // of a step that broke the guard speaks
     torch::NoGradGuard no_grad;
     HealthAdapter adapter = session_.health(report.step);
     add_output(adapter, *watched_, nn::learns_trust(options_.detector.router.mode));
-    session_.record(report.step, std::move(figures), &adapter.sample());
+    session_.record(report.step, std::move(metrics), &adapter.sample());
   } else {
-    session_.record(report.step, std::move(figures));
+    session_.record(report.step, std::move(metrics));
   }
   if (request_.after_step) {
     std::string note = fmt::format("loss {:.6g}", std::round(1000 * report.loss) / 1000);
@@ -212,7 +212,7 @@ DetectorRunResult train_detector(const DetectorRunRequest& request) {
 }
 
 DetectorTrainingOptions options_of_run(const std::filesystem::path& folder) {
-  return config::load<DetectorTrainingOptions>({.file = RunFolder::open(folder).config().string()});
+  return config::load_stored<DetectorTrainingOptions>(RunFolder::open(folder).config().string());
 }
 
 DetectorTrainingOptions options_of_checkpoint(const std::filesystem::path& file) {
@@ -221,7 +221,7 @@ DetectorTrainingOptions options_of_checkpoint(const std::filesystem::path& file)
   if (found == info.metadata.end()) {
     return {};
   }
-  return config::parse<DetectorTrainingOptions>(found->second, file.string());
+  return config::parse_stored<DetectorTrainingOptions>(found->second, file.string());
 }
 
 }  // namespace camber::train

@@ -31,7 +31,7 @@ struct ProbeRows {
   }
 };
 
-// Labels by name's place in the whole set: the halves number their own classes alike, since each has all of them.
+// Labels by name's index in the whole set: the halves number their own classes alike, since each has all of them.
 ProbeRows rows_for_probes(fewshot::EpisodeModel& model, const data::ExampleSet& half, std::int64_t n_way,
                           std::int64_t num_episodes, const random::Stream& stream) {
   const torch::NoGradGuard no_grad;

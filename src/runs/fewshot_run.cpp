@@ -122,14 +122,14 @@ class Run {
     train::HealthAdapter adapter = session_->health(report.step);
     health::HealthSample& sample = adapter.sample();
     for (const health::ScaleSample& scale : sample.scales) curves_[scale.name].emplace_back(report.step, scale.value);
-    health::Figures figures = session_->figures_of(report);
+    health::Metrics metrics = session_->metrics_of(report);
     if (last_statistics_ && !report.skipped) {
-      for (const auto& [name, value] : read_statistics(*last_statistics_)) figures.push_back({"sap/" + name, value});
+      for (const auto& [name, value] : read_statistics(*last_statistics_)) metrics.push_back({"sap/" + name, value});
       sample.prototypes = {.mean_cosine = last_statistics_->prototype_cosine.item<double>(),
                            .gate = last_statistics_->gate.item<double>(),
                            .purification_ratio = last_statistics_->purification_ratio.item<double>()};
     }
-    session_->record(report.step, std::move(figures), report.skipped ? nullptr : &sample);  // of one the guard speaks
+    session_->record(report.step, std::move(metrics), report.skipped ? nullptr : &sample);  // of one the guard speaks
   }
 
   void train() {
@@ -138,8 +138,8 @@ class Run {
       auto& curve = curves_[scale.name];
       curve.emplace_back(0, scale.scale->options.init);
       for (const health::Record& record : session_->past())
-        for (const health::Figure& figure : record.figures)
-          if (figure.name == "scale/" + scale.name + "/value") curve.emplace_back(record.step, figure.value);
+        for (const health::Metric& metric : record.metrics)
+          if (metric.name == "scale/" + scale.name + "/value") curve.emplace_back(record.step, metric.value);
     }
     model_->train();
     train::TrainingHooks hooks;

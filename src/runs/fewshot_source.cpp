@@ -11,23 +11,23 @@ namespace camber::episodes {
 namespace {
 
 data::ExampleSet read_set(const SourceOptions& options, const std::string& path, const std::string& split) {
-  const data::PictureSetOptions pictures{
+  const data::ImageSetOptions images{
       .path = find_data(path), .size = options.size, .colour = options.colour, .ink = options.ink};
   switch (options.kind) {
     case SourceKind::kGlyphs:
       return glyph_set(options.glyphs, static_cast<std::uint64_t>(options.split_seed));
     case SourceKind::kOmniglot:
-      return data::read_omniglot(pictures);
+      return data::read_omniglot(images);
     case SourceKind::kDomainFolders:
-      return data::read_domain_folder(pictures);
-    case SourceKind::kPictureFolders:
-      return data::read_picture_folder(pictures);
+      return data::read_domain_folder(images);
+    case SourceKind::kImageFolders:
+      return data::read_image_folder(images);
     case SourceKind::kLibFewShot:
-      return data::read_libfewshot(pictures, split);
+      return data::read_libfewshot(images, split);
     case SourceKind::kLetter:
-      return data::read_letter(pictures.path);
+      return data::read_letter(images.path);
     case SourceKind::kFeatures:
-      return data::read_features(pictures.path);
+      return data::read_features(images.path);
   }
   throw std::logic_error("[source] unknown kind");
 }
@@ -59,7 +59,7 @@ void hold_out_domain(const SourceOptions& options, const data::ExampleSet& all, 
   result.support_domains = sources.domain_names;
   result.query_domains = target;
   result.setting = "domain generalisation over the same " + std::to_string(all.num_classes()) + " classes";
-  result.notes.push_back("support from held-out pictures of " + config::join_names(sources.domain_names, ", ") +
+  result.notes.push_back("support from held-out images of " + config::join_names(sources.domain_names, ", ") +
                          "; queries from " + options.target_domain + ", which training never saw");
 }
 

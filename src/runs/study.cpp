@@ -36,7 +36,7 @@ class Study {
   explicit Study(const StudyRequest& request)
       : request_(request), plan_(request.options.plan), folder_{request.out}, lock_(folder_.lock(), 10) {}
 
-  StudyResult carry_out();
+  StudyResult run();
   StudyResult estimate_alone(double evaluated_share);
 
  private:
@@ -54,7 +54,7 @@ class Study {
   void measure();
   void estimate();
   void run_all(const std::vector<StudyRun>& runs);
-  void hear(const QueueTask& task, const std::string& line);
+  void on_output(const QueueTask& task, const std::string& line);
   void ended(const QueueTask& task, const std::string& failure);
   void show_progress() const;
   bool gates_hold() const;
@@ -156,7 +156,7 @@ void Study::estimate() {
   say(line.str());
 }
 
-void Study::hear(const QueueTask& task, const std::string& line) {
+void Study::on_output(const QueueTask& task, const std::string& line) {
   const StudyRun run = StudyRun::parse(task.key);
   std::istringstream words(line);
   std::string phase;
@@ -215,7 +215,7 @@ void Study::run_all(const std::vector<StudyRun>& runs) {
   }
   result_.failed +=
       run_queue(tasks, plan_.processes,
-                {.says = [this](const QueueTask& task, const std::string& line) { hear(task, line); },
+                {.says = [this](const QueueTask& task, const std::string& line) { on_output(task, line); },
                  .ends = [this](const QueueTask& task, const std::string& failure) { ended(task, failure); }});
 }
 
@@ -225,9 +225,9 @@ bool Study::gates_hold() const {
   return std::all_of(gates.begin(), gates.end(), [](const Gate& gate) { return gate.state != GateState::kFails; });
 }
 
-StudyResult Study::carry_out() {
+StudyResult Study::run() {
   make_world();
-  if (!request_.start.empty()) take_over({request_.start}, plan_, folder_);
+  if (!request_.start.empty()) import_published({request_.start}, plan_, folder_);
   check_records();
   tell_of_other_numerics();
   write_plan();
@@ -247,7 +247,7 @@ StudyResult Study::carry_out() {
 StudyResult Study::estimate_alone(double evaluated_share) {
   const bool real = has_world();
   make_world();
-  if (!request_.start.empty()) take_over({request_.start}, plan_, folder_);
+  if (!request_.start.empty()) import_published({request_.start}, plan_, folder_);
   if (real) check_records();
   write_plan();
   measure();
@@ -306,9 +306,9 @@ StudyResult estimate_study(const StudyRequest& request) {
       return std::int64_t{0};
     };
     const std::int64_t few = std::min(world.scenes, kFewScenes), wanted = request.options.plan.frames;
-    const auto judged = [wanted](std::int64_t there) { return wanted == 0 ? there : std::min(wanted, there); };
-    const std::int64_t all = judged(frames_of(world.scenes));
-    if (all > 0) share = static_cast<double>(judged(frames_of(few))) / static_cast<double>(all);
+    const auto evaluated = [wanted](std::int64_t there) { return wanted == 0 ? there : std::min(wanted, there); };
+    const std::int64_t all = evaluated(frames_of(world.scenes));
+    if (all > 0) share = static_cast<double>(evaluated(frames_of(few))) / static_cast<double>(all);
     world.root = (scratch.path() / "world").string();
     world.scenes = few;
   }
@@ -317,7 +317,7 @@ StudyResult estimate_study(const StudyRequest& request) {
 
 }  // namespace
 
-StudyResult carry_out(const StudyRequest& request) {
+StudyResult run_study(const StudyRequest& request) {
   request.options.validate();
   if (request.options.plan.arms.empty())
     throw std::invalid_argument("[study] arms must not be empty: give a configuration with --config");
@@ -325,9 +325,10 @@ StudyResult carry_out(const StudyRequest& request) {
   train::parse_conditions({conditions.begin() + 1, conditions.end()});
   for (const StudyArm& arm : request.options.plan.arms)
     training_of(request.options, {arm.name, 0});  // refuses scales out of reach
-  const fs::path& judged_by = request.options.training.evaluation.config;
-  if (!judged_by.empty()) eval::EvaluationConfig::read(judged_by);  // before a world is made, not after its first model
-  return request.estimate_only ? estimate_study(request) : Study(request).carry_out();
+  const fs::path& metric_config = request.options.training.evaluation.config;
+  if (!metric_config.empty())
+    eval::EvaluationConfig::read(metric_config);  // before a world is made, not after its first model
+  return request.estimate_only ? estimate_study(request) : Study(request).run();
 }
 
 }  // namespace camber::study

@@ -70,11 +70,11 @@ train::DetectorTrainingOptions common_options(const StudyOptions& options, std::
 }  // namespace
 
 StudyRun StudyRun::parse(const std::string& key) {
-  const std::size_t place = key.rfind("_s");
-  const std::string digits = place == std::string::npos ? "" : key.substr(place + 2);
+  const std::size_t position = key.rfind("_s");
+  const std::string digits = position == std::string::npos ? "" : key.substr(position + 2);
   if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos)
     throw std::invalid_argument("[study] a run must be named like trust_s3, got '" + key + "'");
-  return {.arm = key.substr(0, place), .seed = std::stoll(digits)};
+  return {.arm = key.substr(0, position), .seed = std::stoll(digits)};
 }
 
 bool is_planned(const StudyPlan& plan, const std::string& arm) {
@@ -108,20 +108,28 @@ std::string hash_of(const StudyOptions& options, const StudyRun& run, const std:
     train::DetectorTrainingOptions training = training_of(options, of).options;
     training.data.root.clear();
     // The file's name alone, wherever the configurations lie: written as the published records have it.
-    std::filesystem::path& judged_by = training.evaluation.config;
-    if (!judged_by.empty()) judged_by = kEvaluations / judged_by.filename();
-    return config::to_toml(training);
+    std::filesystem::path& metric_config = training.evaluation.config;
+    if (!metric_config.empty()) metric_config = kEvaluations / metric_config.filename();
+    // Only what is not as it is by default: words, and options that are added later, leave the sums as they are.
+    std::string lines;
+    for (const config::Difference& option : config::differences(train::DetectorTrainingOptions{}, training))
+      lines += option.path + " = " + option.second + "\n";
+    return lines;
   };
-  StudyPlan judged = options.plan;
-  judged.world.root.clear();
+  StudyPlan evaluated = options.plan;
+  evaluated.world.root.clear();
   std::ostringstream text;
   text << text_of(run);
   const RunTraining training = training_of(options, run);
   if (training.branches) text << text_of({kBase, run.seed});
   // Only where there is a rule: the sums of runs without one stay what they were.
   if (training.absent_above_age > 0) text << "absent above age " << training.absent_above_age << '\n';
-  text << judged.split << '\n' << judged.frames << '\n' << judged.replicates << '\n' << data_fingerprint << '\n';
-  for (const auto* names : {&judged.conditions, &judged.controls, &judged.control_conditions, &judged.swapped_cues}) {
+  text << evaluated.split << '\n'
+       << evaluated.frames << '\n'
+       << evaluated.replicates << '\n'
+       << data_fingerprint << '\n';
+  for (const auto* names :
+       {&evaluated.conditions, &evaluated.controls, &evaluated.control_conditions, &evaluated.swapped_cues}) {
     for (const std::string& name : *names) text << name << ',';
     text << '\n';
   }
@@ -170,7 +178,7 @@ StudyOptions options_of_study(const StudyFolder& folder) {
     throw std::invalid_argument("[study] --out must hold a study that was begun, got " + folder.path.string() +
                                 " without study.toml");
   const StudyOptions defaults;
-  return config::load({.file = folder.config().string()}, defaults);
+  return config::load_stored(folder.config().string(), defaults);
 }
 
 }  // namespace camber::study

@@ -30,7 +30,7 @@ void publish(const StudyFolder& from, const PublishedStudy& to) {
   }
 }
 
-void take_over(const PublishedStudy& from, const StudyPlan& plan, const StudyFolder& to) {
+void import_published(const PublishedStudy& from, const StudyPlan& plan, const StudyFolder& to) {
   const std::vector<RunRecord> records = read_run_records(from.records());
   if (records.empty())
     throw std::invalid_argument("[study] --start must hold a published study with records/, got " + from.path.string());

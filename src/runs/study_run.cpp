@@ -29,7 +29,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 bool is_kept(const std::string& name) {
   const auto begins = [&name](const char* with) { return name.starts_with(with); };
   return (begins("scale/") && name.ends_with("/value")) ||
-         (begins("lean/") && !begins("lean/layer") && name.ends_with("/mean")) ||
+         (begins("effective_bias/") && !begins("effective_bias/layer") && name.ends_with("/mean")) ||
          (begins("trust/") && name.ends_with("/mean")) ||
          (begins("attention/") && name.find("/head") == std::string::npos &&
           (name.ends_with("/change") || name.ends_with("/mass/camera") || name.ends_with("/effective_keys")));
@@ -101,7 +101,7 @@ StudyEvaluation evaluation_of(const StudyOptions& options, const StudyRun& run, 
                                          .absent_above_age = training.absent_above_age},
                              .replicates = plan.replicates};
   data::Split& split = evaluation.request.split;
-  split.samples = train::spread(split.samples, plan.frames);
+  split.samples = train::evenly_spaced(split.samples, plan.frames);
   split.official = false;
   if (!options.training.evaluation.config.empty())
     evaluation.config = eval::EvaluationConfig::read(options.training.evaluation.config);
@@ -212,9 +212,9 @@ void execute_run(const StudyOptions& options, const StudyFolder& folder, const S
     const auto begin = std::chrono::steady_clock::now();
     StudyEvaluation evaluation = evaluation_of(options, run, training, dataset);
     std::int64_t done = 0;
-    if (listener.judged)
+    if (listener.evaluated)
       evaluation.request.progress = [&, total = evaluation.frames()](std::int64_t frames) {
-        listener.judged(static_cast<double>(done += frames) / static_cast<double>(total));
+        listener.evaluated(static_cast<double>(done += frames) / static_cast<double>(total));
       };
     record.measurements = measure(evaluation, detector);
     record.evaluation_seconds = seconds_since(begin);
@@ -255,7 +255,7 @@ std::pair<double, double> probe(const StudyOptions& options, const StudyFolder& 
   StudyEvaluation evaluation = evaluation_of(options, run, training, dataset);
   std::vector<data::Index>& samples = evaluation.request.split.samples;
   const auto frames = static_cast<double>(samples.size());
-  samples = train::spread(samples, kProbeFrames);
+  samples = train::evenly_spaced(samples, kProbeFrames);
   const auto begin = std::chrono::steady_clock::now();
   measure(evaluation, detector);
   const double share = static_cast<double>(samples.size()) / frames;

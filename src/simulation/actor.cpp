@@ -28,15 +28,15 @@ const Size& size_of(ActorKind kind) {
   }
 }
 
-double spread(random::Stream& stream, double mean, double deviation) {
+double drawn_around(random::Stream& stream, double mean, double deviation) {
   return mean * (1 + deviation * std::clamp(stream.normal(), -2.2, 2.2));
 }
 
 void draw_size(Actor& actor, random::Stream stream) {
   const Size& size = size_of(actor.kind);
-  actor.length = spread(stream, size.length, size.spread);
-  actor.width = spread(stream, size.width, size.spread);
-  actor.height = spread(stream, size.height, size.spread);
+  actor.length = drawn_around(stream, size.length, size.spread);
+  actor.width = drawn_around(stream, size.width, size.spread);
+  actor.height = drawn_around(stream, size.height, size.spread);
 }
 
 Color from_hsv(double hue, double saturation, double value) {
@@ -122,9 +122,9 @@ Actor make_actor(ActorKind kind, const WorldOptions& options, const GroundLook& 
     actor.camouflaged = !actor.dark && draw < options.dark_share + options.camouflage_share;
   }
   draw_colors(actor, ground, look.at("color"));
-  random::Stream place = look.at("place");
-  actor.texture_u = static_cast<float>(place.uniform(0, 16));
-  actor.texture_v = static_cast<float>(place.uniform(0, 16));
+  random::Stream position = look.at("place");
+  actor.texture_u = static_cast<float>(position.uniform(0, 16));
+  actor.texture_v = static_cast<float>(position.uniform(0, 16));
   random::Stream surface = look.at("reflectivity");
   actor.reflectivity = static_cast<float>(surface.uniform(0.15, 0.7));
   actor.parts = solids_of(actor);

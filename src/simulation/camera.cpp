@@ -18,7 +18,7 @@ Vector vector_of(const geometry::Vector3& v) {
   return {static_cast<float>(v[0]), static_cast<float>(v[1]), static_cast<float>(v[2])};
 }
 
-// Rays of a picture: direction = corner + u * right + v * down, in the world's axes and with depth 1 along the axis.
+// Rays of an image: direction = corner + u * right + v * down, in the world's axes and with depth 1 along the axis.
 struct Rays {
   Vector corner, right, down;
   Vector at(float u, float v) const { return corner + u * right + v * down; }
@@ -81,7 +81,7 @@ class Renderer {
   Color pixel_color(std::int64_t u, std::int64_t v) const;
   Color color_of(const Sample& sample, Vector direction) const;
   Color actor_color(const Sample& sample, Vector direction) const;
-  float sunlight(Vector place) const;
+  float sunlight(Vector position) const;
 
   const Scene& scene_;
   const CameraOptions& camera_;
@@ -93,10 +93,10 @@ class Renderer {
   std::vector<PlacedActor> placed_;
   float road_cosine_ = 1, road_sine_ = 0, along_ = 0, across_ = 0;
   std::vector<Sample> samples_;
-  std::vector<const PlacedActor*> casters_;  // of shadows that may fall into the picture
+  std::vector<const PlacedActor*> casters_;  // of shadows that may fall into the image
 };
 
-// A sphere's shadow on the ground is an ellipse, longest along the sun's azimuth; those beside the picture are left
+// A sphere's shadow on the ground is an ellipse, longest along the sun's azimuth; those beside the image are left
 // out.
 void Renderer::find_casters() {
   const geometry::Matrix3 k = camera_.intrinsic();
@@ -159,15 +159,15 @@ std::int64_t Renderer::draw_actor(std::int16_t index) {
   return covered;
 }
 
-// 1 in the open, less in the shadow of an actor; `place` is on the ground, relative to the camera.
-float Renderer::sunlight(Vector place) const {
+// 1 in the open, less in the shadow of an actor; `point` is on the ground, relative to the camera.
+float Renderer::sunlight(Vector position) const {
   const Vector sun{scene_.sun[0], scene_.sun[1], scene_.sun[2]};
   for (const PlacedActor* placed : casters_) {
-    const Vector to = placed->center - place;
+    const Vector to = placed->center - position;
     const float along = dot(to, sun);
     if (along < -placed->reach || dot(to, to) - along * along > placed->reach * placed->reach) continue;
     int part = 0;
-    if (placed->enter_any(placed->into(place - placed->center), placed->into(sun), part) < kNoHit) return 0.25F;
+    if (placed->enter_any(placed->into(position - placed->center), placed->into(sun), part) < kNoHit) return 0.25F;
   }
   return 1;
 }
@@ -193,12 +193,12 @@ Color Renderer::color_of(const Sample& sample, Vector direction) const {
   float light = scene_.light;
   if (direction.z < -1e-4F) {
     const float depth = static_cast<float>(origin_[2]) / -direction.z;
-    const Vector place = depth * direction;
-    const float along = along_ + road_cosine_ * place.x + road_sine_ * place.y;
-    const float across = across_ + road_cosine_ * place.y - road_sine_ * place.x;
+    const Vector position = depth * direction;
+    const float along = along_ + road_cosine_ * position.x + road_sine_ * position.y;
+    const float across = across_ + road_cosine_ * position.y - road_sine_ * position.x;
     const float footprint = depth * depth / (static_cast<float>(origin_[2]) * focal_);
     color = ground_color(scene_, along, across, footprint);
-    if (!scene_.night) light *= 0.65F + 0.35F * sunlight(place);
+    if (!scene_.night) light *= 0.65F + 0.35F * sunlight(position);
   } else {
     color = sky_color(scene_, direction);
   }
@@ -231,9 +231,9 @@ Color Renderer::pixel_color(std::int64_t u, std::int64_t v) const {
 
 void Renderer::shade(View& view, double noise_level, const random::Stream& stream) const {
   const NoiseField noise(stream.at("noise"));
-  Picture& picture = view.picture;
+  Image& image = view.image;
   const auto pixels = static_cast<std::size_t>(camera_.width * camera_.height);
-  picture = {camera_.width, camera_.height, std::vector<std::uint8_t>(3 * pixels)};
+  image = {camera_.width, camera_.height, std::vector<std::uint8_t>(3 * pixels)};
   view.actor.resize(pixels);
   const auto grain = static_cast<float>(noise_level);
   for (std::int64_t v = 0; v < camera_.height; ++v) {
@@ -243,7 +243,7 @@ void Renderer::shade(View& view, double noise_level, const random::Stream& strea
       const auto words = noise.words(static_cast<std::uint32_t>(pixel));
       for (std::size_t i = 0; i < 3; ++i) {
         const float value = color[i] + grain * NoiseField::normal(words[i]);
-        picture.rgb[3 * pixel + i] = static_cast<std::uint8_t>(std::clamp(255 * value + 0.5F, 0.0F, 255.0F));
+        image.rgb[3 * pixel + i] = static_cast<std::uint8_t>(std::clamp(255 * value + 0.5F, 0.0F, 255.0F));
       }
       view.actor[pixel] =
           samples_[static_cast<std::size_t>((v * side_ + side_ / 2) * columns_ + u * side_ + side_ / 2)].actor;
@@ -267,7 +267,7 @@ geometry::RigidTransform ego_to_world(const Scene& scene, double seconds) {
   return geometry::RigidTransform::from(geometry::Quaternion::from_yaw(pose.yaw), {pose.x, pose.y, 0});
 }
 
-double share_in_pictures(const Scene& scene, const RigOptions& rig, const geometry::Box& box, double seconds) {
+double share_in_images(const Scene& scene, const RigOptions& rig, const geometry::Box& box, double seconds) {
   constexpr int kLattice = 5;
   std::vector<geometry::RigidTransform> to_camera;
   for (const CameraOptions& camera : rig.cameras)

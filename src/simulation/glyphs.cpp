@@ -43,7 +43,7 @@ std::vector<Stroke> character(random::Stream stream) {
   return strokes;
 }
 
-// How one hand draws: slant, size, place, and every point of every stroke a little elsewhere.
+// How one hand draws: slant, size, position, and every point of every stroke a little elsewhere.
 std::vector<Stroke> drawn_by(std::vector<Stroke> strokes, random::Stream stream, double wobble) {
   const double angle = stream.normal(0, 2.4 * wobble), shear = stream.normal(0, 2.4 * wobble);
   const double width = std::exp(stream.normal(0, 2 * wobble)), height = std::exp(stream.normal(0, 2 * wobble));
@@ -105,7 +105,7 @@ std::vector<float> render_style(const std::vector<double>& field, std::int64_t s
   const double kx = std::cos(direction) * 2 * std::numbers::pi / wavelength,
                ky = std::sin(direction) * 2 * std::numbers::pi / wavelength, phase = stream.uniform(0, 6.28);
   const random::NoiseField grain(stream.at("grain"));
-  std::vector<float> picture(field.size());
+  std::vector<float> image(field.size());
   for (std::size_t i = 0; i < field.size(); ++i) {
     const std::int64_t row = static_cast<std::int64_t>(i) / size, column = static_cast<std::int64_t>(i) % size;
     const auto x = static_cast<double>(column), y = static_cast<double>(row);
@@ -122,9 +122,9 @@ std::vector<float> render_style(const std::vector<double>& field, std::int64_t s
       const bool speck = random::NoiseField::uniform(words[1]) < 0.04F;
       value = speck ? 1 - ink : 0.15 + 0.6 * ink + 0.13 * static_cast<double>(random::NoiseField::normal(words[0]));
     }
-    picture[i] = static_cast<float>(std::clamp(value, 0.0, 1.0));
+    image[i] = static_cast<float>(std::clamp(value, 0.0, 1.0));
   }
-  return picture;
+  return image;
 }
 
 }  // namespace

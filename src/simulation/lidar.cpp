@@ -15,7 +15,7 @@ using random::NoiseField;
 
 using std::numbers::pi;
 
-// The place and heading of the LiDAR in the world.
+// The position and heading of the LiDAR in the world.
 struct Mount {
   double x, y, z, yaw;
 };

@@ -125,7 +125,7 @@ ActorKind draw_kind(const WorldOptions& options, random::Stream& stream) {
 }
 
 // Places one actor near the car at the key frame with the fewest; false when no free place was found.
-bool place(Scene& scene, Actor actor, Census& census, std::int64_t most, random::Stream stream) {
+bool place_actor(Scene& scene, Actor actor, Census& census, std::int64_t most, random::Stream stream) {
   const double time = key_time(census.options, census.lead, static_cast<std::int64_t>(census.emptiest()));
   const Pose ego = scene.ego.at(time);
   for (int attempt = 0; attempt < kPlacementTries; ++attempt) {
@@ -156,13 +156,13 @@ void populate(Scene& scene, const WorldOptions& options, double lead, const rand
     if (enough || objects == 0) break;
     const random::Stream own = stream.at("actor").at(i);
     random::Stream kind = own.at("kind");
-    place(scene, make_actor(draw_kind(options, kind), options, scene.ground, own), labelled, options.max_objects,
-          own.at("path"));
+    place_actor(scene, make_actor(draw_kind(options, kind), options, scene.ground, own), labelled, options.max_objects,
+                own.at("path"));
   }
   for (std::uint64_t i = 0; i < kMaxActors && unlabelled.mean() < static_cast<double>(bushes); ++i) {
     const random::Stream own = stream.at("bush").at(i);
-    place(scene, make_actor(ActorKind::kBush, options, scene.ground, own), unlabelled, options.max_bushes,
-          own.at("path"));
+    place_actor(scene, make_actor(ActorKind::kBush, options, scene.ground, own), unlabelled, options.max_bushes,
+                own.at("path"));
   }
 }
 

@@ -25,7 +25,7 @@ double rounded(double value, double per_unit) {
   return std::round(value * per_unit) / per_unit;
 }
 
-Json place_json(double x, double y, double z) {
+Json position_json(double x, double y, double z) {
   return Json::array({rounded(x, 1e4), rounded(y, 1e4), rounded(z, 1e4)});
 }
 
@@ -50,7 +50,7 @@ std::int64_t write_file(const std::filesystem::path& path, const char* data, std
 }
 
 // One row of sample_data whose neighbours are filled in once the scene is complete.
-struct Delivery {
+struct SampleData {
   std::string token{}, sample_token{}, calibration{}, filename{}, format{};
   double seconds = 0;
   std::int64_t width = 0, height = 0;
@@ -66,19 +66,19 @@ struct Annotation {
 
 class SceneWriter {
  public:
-  SceneWriter(const SimulationOptions& options, const SharedTokens& shared, const ScenePlace& place,
+  SceneWriter(const SimulationOptions& options, const SharedTokens& shared, const ScenePosition& position,
               const std::filesystem::path& out)
       : options_(options),
         rig_(options.rig),
         shared_(shared),
-        place_(place),
+        position_(position),
         out_(out),
         lead_(lead_of(options.rig)),
-        scene_(make_scene(options.world, lead_, place.night, place.stream.at("layout"))),
+        scene_(make_scene(options.world, lead_, position.night, position.stream.at("layout"))),
         channels_(rig_.cameras.size() + 1),
         annotations_(scene_.actors.size()) {
     char name[32];
-    std::snprintf(name, sizeof(name), "scene-%04lld", static_cast<long long>(place.number));
+    std::snprintf(name, sizeof(name), "scene-%04lld", static_cast<long long>(position.number));
     name_ = name;
   }
 
@@ -92,80 +92,82 @@ class SceneWriter {
     return lead * 1e-3;
   }
   std::int64_t timestamp(double seconds) const {
-    return kFirstTimestamp + place_.number * kSceneSpacing + std::llround(seconds * 1e6);
+    return kFirstTimestamp + position_.number * kSceneSpacing + std::llround(seconds * 1e6);
   }
-  std::string token(const char* kind, std::uint64_t index) const { return token_of(place_.stream.at(kind).at(index)); }
-  Delivery& deliver(std::size_t channel, const std::string& name, const char* format, double seconds, bool key_frame);
+  std::string token(const char* kind, std::uint64_t index) const {
+    return token_of(position_.stream.at(kind).at(index));
+  }
+  SampleData& add(std::size_t channel, const std::string& name, const char* format, double seconds, bool key_frame);
   std::vector<LidarReturn> write_sweep(std::int64_t frame, std::int64_t back, double key_seconds);
-  void write_pictures(std::int64_t frame, double key_seconds, std::vector<double>& visible,
-                      std::vector<double>& unoccluded);
+  void write_images(std::int64_t frame, double key_seconds, std::vector<double>& visible,
+                    std::vector<double>& unoccluded);
   void annotate(std::int64_t frame, double seconds, const std::vector<LidarReturn>& points,
                 const std::vector<double>& visible, const std::vector<double>& unoccluded);
-  void add_deliveries(const std::vector<Delivery>& channel);
+  void add_rows(const std::vector<SampleData>& channel);
   void add_instance(std::size_t index);
 
   const SimulationOptions& options_;
   const RigOptions& rig_;
   const SharedTokens& shared_;
-  const ScenePlace& place_;
+  const ScenePosition& position_;
   const std::filesystem::path& out_;
   double lead_;
   Scene scene_;
   std::string name_;
   std::string sample_token_;
   std::vector<std::string> samples_;
-  std::vector<std::vector<Delivery>> channels_;       // the LiDAR's first, then the cameras'
+  std::vector<std::vector<SampleData>> channels_;     // the LiDAR's first, then the cameras'
   std::vector<std::vector<Annotation>> annotations_;  // per actor
   SceneRows rows_;
 };
 
-Delivery& SceneWriter::deliver(std::size_t channel, const std::string& name, const char* format, double seconds,
-                               bool key_frame) {
-  std::vector<Delivery>& list = channels_[channel];
-  Delivery delivery{.sample_token = sample_token_, .format = format, .seconds = seconds, .key_frame = key_frame};
-  delivery.token = token("sample_data", channel << 32 | list.size());
-  delivery.filename = std::string(key_frame ? "samples/" : "sweeps/") + name + "/simulated-" + place_.split + "-" +
-                      name_ + "__" + name + "__" + std::to_string(timestamp(seconds)) +
-                      (std::string_view(format) == "jpg" ? ".jpg" : ".pcd.bin");
-  list.push_back(std::move(delivery));
+SampleData& SceneWriter::add(std::size_t channel, const std::string& name, const char* format, double seconds,
+                             bool key_frame) {
+  std::vector<SampleData>& list = channels_[channel];
+  SampleData data{.sample_token = sample_token_, .format = format, .seconds = seconds, .key_frame = key_frame};
+  data.token = token("sample_data", channel << 32 | list.size());
+  data.filename = std::string(key_frame ? "samples/" : "sweeps/") + name + "/simulated-" + position_.split + "-" +
+                  name_ + "__" + name + "__" + std::to_string(timestamp(seconds)) +
+                  (std::string_view(format) == "jpg" ? ".jpg" : ".pcd.bin");
+  list.push_back(std::move(data));
   return list.back();
 }
 
 std::vector<LidarReturn> SceneWriter::write_sweep(std::int64_t frame, std::int64_t back, double key_seconds) {
   const double seconds = key_seconds - static_cast<double>(back) * rig_.lidar.sweep_interval * 1e-3;
   const random::Stream stream =
-      place_.stream.at("lidar").at(static_cast<std::uint64_t>(frame * rig_.lidar.sweeps + back));
+      position_.stream.at("lidar").at(static_cast<std::uint64_t>(frame * rig_.lidar.sweeps + back));
   std::vector<LidarReturn> points = sweep(scene_, rig_.lidar, seconds, back == 0, stream);
   std::vector<float> values;
   values.reserve(points.size() * 5);
   for (const LidarReturn& p : points)
     values.insert(values.end(), {p.x, p.y, p.z, p.intensity, static_cast<float>(p.ring)});
-  Delivery& delivery = deliver(0, rig_.lidar.name, "pcd", seconds, back == 0);
-  delivery.calibration = shared_.lidar;
+  SampleData& data = add(0, rig_.lidar.name, "pcd", seconds, back == 0);
+  data.calibration = shared_.lidar;
   rows_.bytes +=
-      write_file(out_ / delivery.filename, reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+      write_file(out_ / data.filename, reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
   rows_.points += static_cast<std::int64_t>(points.size());
   return points;
 }
 
-void SceneWriter::write_pictures(std::int64_t frame, double key_seconds, std::vector<double>& visible,
-                                 std::vector<double>& unoccluded) {
+void SceneWriter::write_images(std::int64_t frame, double key_seconds, std::vector<double>& visible,
+                               std::vector<double>& unoccluded) {
   for (std::size_t i = 0; i < rig_.cameras.size(); ++i) {
     const CameraOptions& camera = rig_.cameras[i];
     const double seconds = key_seconds - camera.delay * 1e-3;
-    const random::Stream stream = place_.stream.at("camera").at(i).at(static_cast<std::uint64_t>(frame));
-    const View view = render(scene_, camera, seconds, options_.world.picture_noise, rig_.samples_per_side, stream);
+    const random::Stream stream = position_.stream.at("camera").at(i).at(static_cast<std::uint64_t>(frame));
+    const View view = render(scene_, camera, seconds, options_.world.image_noise, rig_.samples_per_side, stream);
     for (std::size_t actor = 0; actor < scene_.actors.size(); ++actor) {
       visible[actor] += view.visible[actor];
       unoccluded[actor] += view.unoccluded[actor];
     }
-    Delivery& delivery = deliver(i + 1, camera.name, "jpg", seconds, true);
-    delivery.calibration = shared_.cameras[i];
-    delivery.width = camera.width;
-    delivery.height = camera.height;
-    const std::vector<std::uint8_t> file = drawing::encode_jpeg(view.picture.rgb.data(), camera.width, camera.height,
+    SampleData& data = add(i + 1, camera.name, "jpg", seconds, true);
+    data.calibration = shared_.cameras[i];
+    data.width = camera.width;
+    data.height = camera.height;
+    const std::vector<std::uint8_t> file = drawing::encode_jpeg(view.image.rgb.data(), camera.width, camera.height,
                                                                 static_cast<int>(options_.world.jpeg_quality));
-    rows_.bytes += write_file(out_ / delivery.filename, reinterpret_cast<const char*>(file.data()), file.size());
+    rows_.bytes += write_file(out_ / data.filename, reinterpret_cast<const char*>(file.data()), file.size());
   }
 }
 
@@ -184,7 +186,7 @@ void SceneWriter::annotate(std::int64_t frame, double seconds, const std::vector
     if (!scene_.actors[i].labelled()) continue;
     if (count[i] < options_.world.min_points && visible[i] < options_.world.min_pixels) continue;
     const double unhidden = unoccluded[i] > 0 ? visible[i] / unoccluded[i] : 0;
-    const double share = unhidden > 0 ? unhidden * share_in_pictures(scene_, rig_, boxes[i], seconds) : 0;
+    const double share = unhidden > 0 ? unhidden * share_in_images(scene_, rig_, boxes[i], seconds) : 0;
     annotations_[i].push_back({.token = token("annotation", static_cast<std::uint64_t>(frame) << 32 | i),
                                .sample_token = sample_token_,
                                .seconds = seconds,
@@ -203,18 +205,18 @@ void SceneWriter::write_frame(std::int64_t frame) {
   std::vector<LidarReturn> points;
   for (std::int64_t back = rig_.lidar.sweeps - 1; back >= 0; --back) points = write_sweep(frame, back, seconds);
   std::vector<double> visible(scene_.actors.size()), unoccluded(scene_.actors.size());
-  write_pictures(frame, seconds, visible, unoccluded);
+  write_images(frame, seconds, visible, unoccluded);
   annotate(frame, seconds, points, visible, unoccluded);
 }
 
-void SceneWriter::add_deliveries(const std::vector<Delivery>& channel) {
+void SceneWriter::add_rows(const std::vector<SampleData>& channel) {
   for (std::size_t i = 0; i < channel.size(); ++i) {
-    const Delivery& d = channel[i];
+    const SampleData& d = channel[i];
     const Pose ego = scene_.ego.at(d.seconds);
     append(rows_.ego_pose, {{"token", d.token},
                             {"timestamp", timestamp(d.seconds)},
                             {"rotation", heading_json(ego.yaw)},
-                            {"translation", place_json(ego.x, ego.y, 0)}});
+                            {"translation", position_json(ego.x, ego.y, 0)}});
     append(rows_.sample_data, {{"token", d.token},
                                {"sample_token", d.sample_token},
                                {"ego_pose_token", d.token},
@@ -247,8 +249,8 @@ void SceneWriter::add_instance(std::size_t index) {
                                      {"instance_token", instance},
                                      {"visibility_token", std::to_string(seen[i].visibility)},
                                      {"attribute_tokens", attributes},
-                                     {"translation", place_json(box.center[0], box.center[1], box.center[2])},
-                                     {"size", place_json(box.width, box.length, box.height)},
+                                     {"translation", position_json(box.center[0], box.center[1], box.center[2])},
+                                     {"size", position_json(box.width, box.length, box.height)},
                                      {"rotation", heading_json(box.yaw)},
                                      {"prev", i == 0 ? "" : seen[i - 1].token},
                                      {"next", i + 1 == seen.size() ? "" : seen[i + 1].token},
@@ -266,7 +268,7 @@ void SceneWriter::add_instance(std::size_t index) {
 
 SceneRows SceneWriter::rows() {
   const std::string scene_token = token("scene", 0);
-  for (const auto& channel : channels_) add_deliveries(channel);
+  for (const auto& channel : channels_) add_rows(channel);
   for (std::size_t i = 0; i < scene_.actors.size(); ++i) add_instance(i);
   for (std::size_t i = 0; i < samples_.size(); ++i)
     append(rows_.sample, {{"token", samples_[i]},
@@ -275,7 +277,7 @@ SceneRows SceneWriter::rows() {
                           {"next", i + 1 == samples_.size() ? "" : samples_[i + 1]},
                           {"scene_token", scene_token}});
   append(rows_.scene, {{"token", scene_token},
-                       {"log_token", place_.log_token},
+                       {"log_token", position_.log_token},
                        {"nbr_samples", samples_.size()},
                        {"first_sample_token", samples_.front()},
                        {"last_sample_token", samples_.back()},
@@ -292,7 +294,7 @@ SceneRows SceneWriter::rows() {
                        {"camouflaged", scene_.actors[i].camouflaged}});
   }
   append(rows_.simulation, {{"scene", name_},
-                            {"split", place_.split},
+                            {"split", position_.split},
                             {"night", scene_.night},
                             {"light", rounded(scene_.light, 1e4)},
                             {"instances", objects}});
@@ -309,9 +311,9 @@ std::string token_of(random::Stream stream) {
   return text;
 }
 
-SceneRows write_scene(const SimulationOptions& options, const SharedTokens& shared, const ScenePlace& place,
+SceneRows write_scene(const SimulationOptions& options, const SharedTokens& shared, const ScenePosition& position,
                       const std::filesystem::path& out, const std::function<void(std::int64_t)>& frame_done) {
-  SceneWriter writer(options, shared, place, out);
+  SceneWriter writer(options, shared, position, out);
   for (std::int64_t frame = 0; frame < options.world.frames; ++frame) {
     writer.write_frame(frame);
     if (frame_done) frame_done(1);

@@ -26,7 +26,7 @@ struct SceneRows {
 };
 
 /// Where a scene stands in the data set.
-struct ScenePlace {
+struct ScenePosition {
   std::string split{};
   std::int64_t number = 0;  ///< over all splits, from 1
   random::Stream stream;
@@ -34,8 +34,8 @@ struct ScenePlace {
   std::string log_token{};
 };
 
-/// Simulates one scene, writes its pictures and point clouds below `out` and returns its rows.
-SceneRows write_scene(const SimulationOptions& options, const SharedTokens& shared, const ScenePlace& place,
+/// Simulates one scene, writes its images and point clouds below `out` and returns its rows.
+SceneRows write_scene(const SimulationOptions& options, const SharedTokens& shared, const ScenePosition& position,
                       const std::filesystem::path& out, const std::function<void(std::int64_t)>& frame_done);
 
 }  // namespace camber::simulation

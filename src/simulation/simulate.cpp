@@ -34,14 +34,14 @@ Json matrix_json(const geometry::Matrix3& m) {
 }
 
 std::string add_sensor(SharedTables& tables, const std::string& channel, const char* modality,
-                       const geometry::Quaternion& rotation, const geometry::Vector3& place, const Json& intrinsic,
+                       const geometry::Quaternion& rotation, const geometry::Vector3& position, const Json& intrinsic,
                        const random::Stream& stream) {
   const std::string sensor = token_of(stream.at("sensor").at(channel));
   std::string calibration = token_of(stream.at("calibrated_sensor").at(channel));
   tables.sensor.push_back({{"token", sensor}, {"channel", channel}, {"modality", modality}});
   tables.calibrated_sensor.push_back({{"token", calibration},
                                       {"sensor_token", sensor},
-                                      {"translation", place},
+                                      {"translation", position},
                                       {"rotation", {rotation.w, rotation.x, rotation.y, rotation.z}},
                                       {"camera_intrinsic", intrinsic}});
   return calibration;
@@ -193,21 +193,21 @@ void write_tables(const SimulationOptions& options, std::uint64_t seed, const Sh
   fs::rename(folder, out / options.version);
 }
 
-std::vector<ScenePlace> places_of(const SimulationOptions& options, const SharedTables& shared,
-                                  const random::Stream& stream) {
-  std::vector<ScenePlace> places;
+std::vector<ScenePosition> indices_of(const SimulationOptions& options, const SharedTables& shared,
+                                      const random::Stream& stream) {
+  std::vector<ScenePosition> positions;
   const auto splits = options.splits();
   for (std::size_t s = 0; s < splits.size(); ++s) {
     const random::Stream split = stream.at(splits[s].name);
     const double offset = split.at("night").uniform();
     for (std::int64_t i = 0; i < splits[s].scenes; ++i)
-      places.push_back({.split = splits[s].name,
-                        .number = static_cast<std::int64_t>(places.size()) + 1,
-                        .stream = split.at(static_cast<std::uint64_t>(i)),
-                        .night = is_night(options.world.night_share, offset, i),
-                        .log_token = shared.logs[s]});
+      positions.push_back({.split = splits[s].name,
+                           .number = static_cast<std::int64_t>(positions.size()) + 1,
+                           .stream = split.at(static_cast<std::uint64_t>(i)),
+                           .night = is_night(options.world.night_share, offset, i),
+                           .log_token = shared.logs[s]});
   }
-  return places;
+  return positions;
 }
 
 }  // namespace
@@ -247,11 +247,11 @@ SimulationSummary simulate(const SimulationOptions& options, std::uint64_t seed,
   add_logs(shared, options, stream);
   make_folders(options.rig, out);
 
-  const std::vector<ScenePlace> places = places_of(options, shared, stream);
-  std::vector<SceneRows> scenes(places.size());
-  run_parallel(static_cast<std::int64_t>(places.size()), threads, [&](std::int64_t i) {
+  const std::vector<ScenePosition> positions = indices_of(options, shared, stream);
+  std::vector<SceneRows> scenes(positions.size());
+  run_parallel(static_cast<std::int64_t>(positions.size()), threads, [&](std::int64_t i) {
     const auto index = static_cast<std::size_t>(i);
-    scenes[index] = write_scene(options, shared.tokens, places[index], out, frame_done);
+    scenes[index] = write_scene(options, shared.tokens, positions[index], out, frame_done);
   });
 
   SimulationSummary summary{.scenes = options.scenes, .frames = options.scenes * options.world.frames};

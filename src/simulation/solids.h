@@ -47,7 +47,7 @@ struct PlacedActor {
     return {cosine * world.x + sine * world.y, cosine * world.y - sine * world.x, world.z};
   }
   Vector out_of(Vector own) const { return {cosine * own.x - sine * own.y, sine * own.x + cosine * own.y, own.z}; }
-  /// The sensor's place in the actor's frame.
+  /// The sensor's position in the actor's frame.
   Vector sensor() const { return into(-1.0F * center); }
   /// Enters the nearest of the actor's solids; `part` receives its index.
   float enter_any(Vector origin, Vector direction, int& part) const;

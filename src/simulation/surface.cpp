@@ -122,8 +122,8 @@ Color ground_color(const Scene& scene, float along, float across, float footprin
 Color sky_color(const Scene& scene, Vector direction) {
   const float flat = std::sqrt(direction.x * direction.x + direction.y * direction.y);
   const float rise = direction.z / std::max(flat, 1e-6F);
-  const float place = diamond_angle(direction.x, direction.y) * 18;
-  const std::uint32_t word = mix_words(scene.ground.skyline_seed, static_cast<std::uint32_t>(place));
+  const float position = diamond_angle(direction.x, direction.y) * 18;
+  const std::uint32_t word = mix_words(scene.ground.skyline_seed, static_cast<std::uint32_t>(position));
   const float height = 0.01F + 0.07F * static_cast<float>(word & 0xFF) / 255;
   if (rise < height) {
     const float gray = 0.25F + 0.4F * static_cast<float>((word >> 8) & 0xFF) / 255;

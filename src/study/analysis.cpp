@@ -19,10 +19,10 @@ double finite_mean(const std::vector<double>& values) {
 }
 
 double mean_over(const std::vector<RunRecord>& records, const std::string& arm,
-                 const std::function<double(const RunRecord&)>& figure) {
+                 const std::function<double(const RunRecord&)>& value_of) {
   std::vector<double> values;
   for (const RunRecord& record : records)
-    if (record.arm == arm) values.push_back(figure(record));
+    if (record.arm == arm) values.push_back(value_of(record));
   return finite_mean(values);
 }
 
@@ -36,8 +36,8 @@ double mean_of(const std::vector<RunRecord>& records, const std::string& arm, co
   });
 }
 
-GateState state_of(double figure, bool holds) {
-  return !std::isfinite(figure) ? GateState::kUnknown : holds ? GateState::kHolds : GateState::kFails;
+GateState state_of(double value, bool holds) {
+  return !std::isfinite(value) ? GateState::kUnknown : holds ? GateState::kHolds : GateState::kFails;
 }
 
 std::string points(double value) {
@@ -68,7 +68,7 @@ Gate fault_gate(const StudyPlan& plan, const std::vector<RunRecord>& records) {
     names += fmt::format("{}{} {:.0f} %", names.empty() ? "" : ", ", fault, 100 * (1 - score / clean));
   }
   return {.name = fmt::format("faults that cut NDS by {:.0f} % or more", 100 * plan.gates.fault_cut),
-          .figure =
+          .measured =
               std::isfinite(clean) ? fmt::format("{}{}{}", cutting, names.empty() ? "" : ": ", names) : "not measured",
           .target = fmt::format("at least {}", plan.gates.faults_that_cut),
           .state = state_of(clean, cutting >= plan.gates.faults_that_cut)};
@@ -84,7 +84,7 @@ Gate plateau_gate(const StudyPlan& plan, const std::vector<RunRecord>& records) 
   }
   const double gain = finite_mean(gains);
   return {.name = fmt::format("what twice the {} base steps gain, clean mAP", plan.base_steps),
-          .figure = points(gain),
+          .measured = points(gain),
           .target = "below " + points(plan.gates.doubling_gain),
           .state = state_of(gain, gain < plan.gates.doubling_gain)};
 }
@@ -102,19 +102,19 @@ Gate oracle_gate(const StudyPlan& plan, const std::vector<RunRecord>& records) {
     names += fmt::format("{}{} {}", names.empty() ? "" : ", ", condition, signed_points(gain));
   }
   return {.name = fmt::format("conditions in which oracle trust gains {} or more", points(plan.gates.oracle_gain)),
-          .figure = measured > 0 ? fmt::format("{}{}{}", gaining, names.empty() ? "" : ": ", names) : "not measured",
+          .measured = measured > 0 ? fmt::format("{}{}{}", gaining, names.empty() ? "" : ": ", names) : "not measured",
           .target = fmt::format("at least {}, else this world cannot show trust", plan.gates.oracle_conditions),
           .state = state_of(measured > 0 ? 0 : kNothing, gaining >= plan.gates.oracle_conditions)};
 }
 
 // A verdict is spoken when all seeds of the plan are in: looks on the way would find what they look for.
-Judgement verdict_on(const StudyPlan& plan, const Comparison& one, double corrected_p) {
-  Judgement judgement = judge(one.difference, corrected_p, plan.margin);
+Conclusion verdict_on(const StudyPlan& plan, const Comparison& one, double corrected_p) {
+  Conclusion conclusion = conclude(one.difference, corrected_p, plan.margin);
   const std::int64_t planned = std::min(plan.seeds_of(plan.arm(one.arm)), plan.seeds_of(plan.arm(one.against)));
-  if (one.difference.pairs >= planned) return judgement;
-  judgement.verdict = Verdict::kUnresolved;
-  judgement.words = fmt::format("none yet: {} of {} seeds", one.difference.pairs, planned);
-  return judgement;
+  if (one.difference.pairs >= planned) return conclusion;
+  conclusion.verdict = Verdict::kUnresolved;
+  conclusion.words = fmt::format("none yet: {} of {} seeds", one.difference.pairs, planned);
+  return conclusion;
 }
 
 double known_p(const Comparison& one) {
@@ -127,7 +127,7 @@ void correct(const StudyPlan& plan, std::vector<Comparison>& comparisons) {
   for (const Comparison& one : comparisons) p.push_back(known_p(one));
   const std::vector<double> corrected = holm(p);
   for (std::size_t i = 0; i < comparisons.size(); ++i)
-    comparisons[i].judgement = verdict_on(plan, comparisons[i], corrected[i]);
+    comparisons[i].conclusion = verdict_on(plan, comparisons[i], corrected[i]);
 }
 
 }  // namespace
@@ -165,7 +165,7 @@ std::optional<double> outcome_of(const StudyPlan& plan, const RunRecord& record,
 
 std::string Gate::text() const {
   const char* words = state == GateState::kHolds ? "holds  " : state == GateState::kFails ? "FAILS  " : "unknown";
-  return fmt::format("{} {}: {} (target: {})", words, name, figure, target);
+  return fmt::format("{} {}: {} (target: {})", words, name, measured, target);
 }
 
 std::vector<Gate> base_gates(const StudyPlan& plan, const std::vector<RunRecord>& records) {
@@ -178,17 +178,17 @@ std::vector<Gate> base_gates(const StudyPlan& plan, const std::vector<RunRecord>
   const double least = std::isnan(camera_share + lidar_share) ? kNothing : std::min(camera_share, lidar_share);
   return {
       {.name = "mAP of fusion above the better single sensor",
-       .figure = points(fusion),
+       .measured = points(fusion),
        .target = "at least " + points(wanted.fusion_gain),
        .state = state_of(fusion, fusion >= wanted.fusion_gain)},
       {.name = "AP at the largest distance of cameras alone and LiDAR alone over fusion's",
-       .figure = std::isfinite(least) ? fmt::format("{:.2f} and {:.2f}", camera_share, lidar_share) : "not measured",
+       .measured = std::isfinite(least) ? fmt::format("{:.2f} and {:.2f}", camera_share, lidar_share) : "not measured",
        .target = fmt::format("both at least {:.2f}", wanted.single_share),
        .state = state_of(least, least >= wanted.single_share)},
       fault_gate(plan, records),
       plateau_gate(plan, records),
       {.name = "clean mAP with the cameras above without",
-       .figure = points(clean - lidar),
+       .measured = points(clean - lidar),
        .target = "at least " + points(wanted.camera_gain),
        .state = state_of(clean - lidar, clean - lidar >= wanted.camera_gain)}};
 }
@@ -204,13 +204,13 @@ std::vector<double> values_of(const StudyPlan& plan, const std::vector<RunRecord
   std::vector<double> values;
   for (const RunRecord& record : records) {
     if (record.arm != arm) continue;
-    const auto place = static_cast<std::size_t>(record.seed);
-    if (values.size() <= place) values.resize(place + 1, kNothing);
+    const auto position = static_cast<std::size_t>(record.seed);
+    if (values.size() <= position) values.resize(position + 1, kNothing);
     const Measurement* measured = record.find(measure);
     if (measure == kOutcome)
-      values[place] = outcome_of(plan, record).value_or(kNothing);
+      values[position] = outcome_of(plan, record).value_or(kNothing);
     else if (measured != nullptr)
-      values[place] = measured->mean_ap;
+      values[position] = measured->mean_ap;
   }
   return values;
 }
@@ -218,7 +218,7 @@ std::vector<double> values_of(const StudyPlan& plan, const std::vector<RunRecord
 StudyAnalysis analyze(const StudyPlan& plan, const std::vector<RunRecord>& records) {
   StudyAnalysis analysis{.gates = all_gates(plan, records)};
   analysis.primary = compare(plan, records, plan.primary.arm, plan.primary.against, kOutcome);
-  if (analysis.primary) analysis.primary->judgement = verdict_on(plan, *analysis.primary, known_p(*analysis.primary));
+  if (analysis.primary) analysis.primary->conclusion = verdict_on(plan, *analysis.primary, known_p(*analysis.primary));
   const auto add = [&](std::vector<Comparison>& list, const std::string& arm, const std::string& against,
                        const std::string& measure) {
     if (auto made = compare(plan, records, arm, against, measure)) list.push_back(std::move(*made));

@@ -49,7 +49,7 @@ void add_primary(std::vector<std::string>& said, const StudyResults& results, co
       "The comparison that was fixed beforehand, '{}' against '{}' in the outcome (mean mAP over {}): {}; the "
       "difference is {} points ({}).",
       plan.arm(plan.primary.arm).shown(), plan.arm(plan.primary.against).shown(),
-      fmt::join(plan.primary.conditions, ", "), analysis.primary->judgement->words,
+      fmt::join(plan.primary.conditions, ", "), analysis.primary->conclusion->words,
       signed_points(analysis.primary->difference.mean), how_sure(analysis.primary->difference)));
 }
 
@@ -61,7 +61,7 @@ void add_verdicts(std::vector<std::string>& said, const StudyResults& results, c
   std::map<std::string, std::vector<std::string>> arms;
   for (const Comparison& one : analysis.secondary) {
     if (one.against != plan.reference || one.measure != measure) continue;
-    const std::string verdict = one.judgement->short_words();
+    const std::string verdict = one.conclusion->short_words();
     if (!arms.contains(verdict)) verdicts.push_back(verdict);
     arms[verdict].push_back(fmt::format("'{}' ({})", plan.arm(one.arm).shown(), signed_points(one.difference.mean)));
   }
@@ -97,7 +97,7 @@ void add_controls(std::vector<std::string>& said, const StudyResults& results) {
     effects.push_back(fmt::format("{} {}", control, signed_points(difference->mean)));
   }
   if (effects.empty()) return;
-  std::string text = fmt::format("In place of the trust of '{}', in the outcome: {} points.",
+  std::string text = fmt::format("Instead of the trust of '{}', in the outcome: {} points.",
                                  plan.arm(plan.primary.arm).shown(), fmt::join(effects, ", "));
   const auto is_nothing = [&](const std::string& control) {
     const auto found = differences.find(control);
@@ -143,27 +143,27 @@ void add_price(std::vector<std::string>& said, const StudyResults& results) {
         condition, signed_points(price->alarm), signed_points(price->missed),
         signed_points(price->gain + price->missed), signed_points(price->gain), plan.arm(plan.reference).shown());
     if (price->gain > 0)
-      text += fmt::format(" The lean pays while false alarms are rarer than {} for each true one.", paid(*price));
+      text += fmt::format(" The bias pays while false alarms are rarer than {} for each true one.", paid(*price));
     said.push_back(std::move(text));
   }
 }
 
-// A threshold on the same cues that takes a sensor out, without any lean.
+// A threshold on the same cues that takes a sensor out, without any bias.
 void add_rules(std::vector<std::string>& said, const StudyResults& results) {
   const StudyPlan& plan = results.plan;
   for (const StudyArm& rule : plan.arms) {
     if (rule.absent_above_age == 0) continue;
     const auto less = how_far(results, plan.primary.arm, rule.name);
     if (!less) continue;
-    std::string text = fmt::format("A rule on the same cues in place of the lean, '{}': '{}' less the rule is {}.",
+    std::string text = fmt::format("A rule on the same cues instead of the bias, '{}': '{}' less the rule is {}.",
                                    rule.shown(), plan.arm(plan.primary.arm).shown(), *less);
     for (const std::string& condition : plan.swapped_cues) {
-      const auto own = price_of(results, rule.name, condition), leant = price_of(results, plan.primary.arm, condition);
-      if (!own || !leant) continue;
+      const auto own = price_of(results, rule.name, condition), biased = price_of(results, plan.primary.arm, condition);
+      if (!own || !biased) continue;
       text += fmt::format(
           " With the rule a false alarm of {} changes clean mAP by {} points, and a true one pays for {} (with the "
-          "lean {} and {}).",
-          condition, signed_points(own->alarm), paid(*own), signed_points(leant->alarm), paid(*leant));
+          "bias {} and {}).",
+          condition, signed_points(own->alarm), paid(*own), signed_points(biased->alarm), paid(*biased));
     }
     said.push_back(std::move(text));
   }

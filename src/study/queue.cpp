@@ -117,15 +117,15 @@ class Queue {
   }
 
   void listen() {
-    std::vector<pollfd> places;
-    for (const Child& child : children_) places.push_back({.fd = child.output, .events = POLLIN, .revents = 0});
-    if (places.empty() || (poll(places.data(), places.size(), -1) < 0 && errno == EINTR)) return;
+    std::vector<pollfd> positions;
+    for (const Child& child : children_) positions.push_back({.fd = child.output, .events = POLLIN, .revents = 0});
+    if (positions.empty() || (poll(positions.data(), positions.size(), -1) < 0 && errno == EINTR)) return;
     for (std::size_t i = children_.size(); i-- > 0;)
-      if (places[i].revents != 0 && !hear(children_[i])) reap(i);
+      if (positions[i].revents != 0 && !on_output(children_[i])) reap(i);
   }
 
   // Takes what was written; false at the end.
-  bool hear(Child& child) {
+  bool on_output(Child& child) {
     char bytes[4096];
     const ssize_t count = read(child.output, bytes, sizeof bytes);
     if (count < 0 && errno == EINTR) return true;
@@ -138,9 +138,9 @@ class Queue {
     return true;
   }
 
-  void reap(std::size_t place) {
-    const Child child = children_[place];
-    children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(place));
+  void reap(std::size_t position) {
+    const Child child = children_[position];
+    children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(position));
     close(child.output);
     int status = 0;
     while (waitpid(child.process, &status, 0) < 0 && errno == EINTR) continue;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "camber/config/renamed.h"
 #include "camber/storage/file.h"
 
 namespace camber::study {
@@ -45,8 +46,8 @@ Json to_json(const Measurement& measured) {
 }
 
 Measurement measurement_in(const Json& json) {
-  Measurement measured{.condition = json.at("condition"),
-                       .control = json.at("control"),
+  Measurement measured{.condition = config::present_condition(json.at("condition").get<std::string>()),
+                       .control = config::present_condition(json.at("control").get<std::string>()),
                        .mean_ap = number_in(json, "mean_ap"),
                        .nd_score = number_in(json, "nd_score"),
                        .by_distance = json.at("by_distance").get<std::vector<double>>()};
@@ -125,7 +126,7 @@ RunRecord parse_record(const std::string& text, const std::string& name) {
                      .numerics = json.value("numerics", std::int64_t{1})};
     for (const Json& measured : json.at("measurements")) record.measurements.push_back(measurement_in(measured));
     for (const Json& curve : json.at("curves")) {
-      RunCurve& added = record.curves[curve.at("name")];
+      RunCurve& added = record.curves[config::present_metric(curve.at("name").get<std::string>())];
       added.steps = curve.at("steps").get<std::vector<std::int64_t>>();
       for (const Json& value : curve.at("values"))
         added.values.push_back(value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>());

@@ -26,9 +26,9 @@ StudyResults read_study(const std::filesystem::path& path) {
         fmt::format("[study] the folder must hold a study's records with plan.toml, got {}", path.string()));
   const std::filesystem::path folder = records_folder(path);
   StudyResults results;
-  results.plan = config::load({.file = (folder / "plan.toml").string()}, results.plan);
+  results.plan = config::load_stored((folder / "plan.toml").string(), results.plan);
   results.records = read_run_records(folder);
-  const auto place = [&results](const RunRecord& record) -> std::int64_t {
+  const auto position = [&results](const RunRecord& record) -> std::int64_t {
     const auto& arms = results.plan.arms;
     if (record.arm == "base") return -2;
     if (record.arm == "doubled") return -1;
@@ -36,9 +36,9 @@ StudyResults read_study(const std::filesystem::path& path) {
            arms.begin();
   };
   std::erase_if(results.records,
-                [&](const RunRecord& record) { return place(record) == std::ssize(results.plan.arms); });
+                [&](const RunRecord& record) { return position(record) == std::ssize(results.plan.arms); });
   std::stable_sort(results.records.begin(), results.records.end(), [&](const RunRecord& a, const RunRecord& b) {
-    return std::pair(place(a), a.seed) < std::pair(place(b), b.seed);
+    return std::pair(position(a), a.seed) < std::pair(position(b), b.seed);
   });
   return results;
 }

@@ -147,8 +147,8 @@ std::int64_t pairs_needed(double effect, double deviation, double alpha, double 
   return high;
 }
 
-Judgement judge(const PairedDifference& difference, double corrected_p, double margin, double alpha) {
-  Judgement result{.corrected_p = corrected_p, .equivalence_p = equivalence_p(difference, margin)};
+Conclusion conclude(const PairedDifference& difference, double corrected_p, double margin, double alpha) {
+  Conclusion result{.corrected_p = corrected_p, .equivalence_p = equivalence_p(difference, margin)};
   const double points = 100 * margin;
   const std::string within = fmt::format("within {:g} point{}", points, points == 1 ? "" : "s");
   result.detectable = detectable_effect(difference.deviation, difference.pairs, alpha);

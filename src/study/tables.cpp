@@ -36,12 +36,12 @@ std::vector<const RunRecord*> runs_of(const StudyResults& results, const std::st
   return runs;
 }
 
-using Figure = std::function<double(const RunRecord&)>;
+using Measure = std::function<double(const RunRecord&)>;
 
-MeanAndDeviation over_seeds(const std::vector<const RunRecord*>& runs, const Figure& figure) {
+MeanAndDeviation over_seeds(const std::vector<const RunRecord*>& runs, const Measure& measure) {
   std::vector<double> values;
   for (const RunRecord* run : runs)
-    if (const double value = figure(*run); std::isfinite(value)) values.push_back(value);
+    if (const double value = measure(*run); std::isfinite(value)) values.push_back(value);
   return mean_and_deviation(values);
 }
 
@@ -60,18 +60,18 @@ void add_comparison(StudyTable& table, const StudyPlan& plan, const Comparison& 
   std::vector<std::string> row = {
       plan.arm(one.arm).shown(),      plan.arm(one.against).shown(), one.measure, std::to_string(one.difference.pairs),
       in_points(one.difference.mean), interval(one.difference)};
-  if (one.judgement) {
+  if (one.conclusion) {
     row.push_back(chance(one.difference.p));
-    row.push_back(chance(one.judgement->corrected_p));
-    row.push_back(chance(one.judgement->equivalence_p));
-    row.push_back(one.judgement->words);
+    row.push_back(chance(one.conclusion->corrected_p));
+    row.push_back(chance(one.conclusion->equivalence_p));
+    row.push_back(one.conclusion->words);
   }
   table.rows.push_back(std::move(row));
 }
 
 const std::vector<std::string> kCompared = {"arm",          "against", "measure", "seeds", "difference, points",
                                             "95 % interval"};
-const std::vector<std::string> kJudged = {"p", "p, Holm", "p, equivalence", "verdict"};
+const std::vector<std::string> kConcluded = {"p", "p, Holm", "p, equivalence", "verdict"};
 
 std::vector<std::string> joined(std::vector<std::string> first, const std::vector<std::string>& second) {
   first.insert(first.end(), second.begin(), second.end());
@@ -118,7 +118,7 @@ void add_paired_rows(StudyTable& table, const StudyResults& results, const std::
 
 const std::vector<std::string> kPaired = {"arm",
                                           "condition",
-                                          "in its place",
+                                          "instead",
                                           "seeds",
                                           "mAP",
                                           "mAP then",
@@ -131,9 +131,9 @@ const std::vector<std::string> kPaired = {"arm",
 StudyTable gates_table(const StudyResults& results) {
   StudyTable table{.title = "Gates",
                    .note = "What must hold before the arms mean anything; means over the base models' seeds.",
-                   .columns = {"gate", "figure", "target", "holds"}};
+                   .columns = {"gate", "measured", "target", "holds"}};
   for (const Gate& gate : all_gates(results.plan, results.records))
-    table.rows.push_back({gate.name, gate.figure, gate.target,
+    table.rows.push_back({gate.name, gate.measured, gate.target,
                           gate.state == GateState::kHolds   ? "yes"
                           : gate.state == GateState::kFails ? "**no**"
                                                             : "not known"});
@@ -157,7 +157,7 @@ StudyTable resilience_table(const StudyResults& results) {
 StudyTable primary_table(const StudyResults& results) {
   StudyTable table{.title = "The comparison that was fixed beforehand",
                    .note = "Paired by seed, Student's t; " + what_the_outcome_is(results.plan),
-                   .columns = joined(kCompared, kJudged)};
+                   .columns = joined(kCompared, kConcluded)};
   if (const auto primary = analyze(results.plan, results.records).primary)
     add_comparison(table, results.plan, *primary);
   return table;
@@ -166,7 +166,7 @@ StudyTable primary_table(const StudyResults& results) {
 StudyTable secondary_table(const StudyResults& results) {
   StudyTable table{.title = "All other comparisons of the main arms",
                    .note = "Paired by seed, Student's t; one Holm correction over all rows of this table.",
-                   .columns = joined(kCompared, kJudged)};
+                   .columns = joined(kCompared, kConcluded)};
   for (const Comparison& one : analyze(results.plan, results.records).secondary)
     add_comparison(table, results.plan, one);
   return table;
@@ -180,7 +180,7 @@ StudyTable exploratory_table(const StudyResults& results) {
 }
 
 StudyTable controls_table(const StudyResults& results) {
-  StudyTable table{.title = "Controls: something else in place of the trained model's trust",
+  StudyTable table{.title = "Controls: something else instead of the trained model's trust",
                    .note =
                        "The interval is over seeds; the error by scenes is that of a single run's difference, both "
                        "models on the same draws of scenes.",
@@ -205,20 +205,21 @@ StudyTable cues_table(const StudyResults& results) {
 
 StudyTable scales_table(const StudyResults& results) {
   const StudyPlan& plan = results.plan;
-  StudyTable table{.title = "Scales, lean and trust",
+  StudyTable table{.title = "Scales, bias and trust",
                    .note =
-                       "Where the scales ended, the mean lean and the share of attention that it moved at the end "
+                       "Where the scales ended, the mean bias and the share of attention that it moved at the end "
                        "of training, and the mean trust in LiDAR and cameras by condition.",
                    .columns = {"arm", "lr x", "scale", "segment scale"}};
-  std::vector<std::pair<std::string, std::string>> leans = {{"lean LiDAR", "lean/lidar/mean"},
-                                                            {"lean cameras", "lean/camera/mean"}};
+  std::vector<std::pair<std::string, std::string>> columns = {{"bias LiDAR", "effective_bias/lidar/mean"},
+                                                              {"bias cameras", "effective_bias/camera/mean"}};
   // Records of versions that did not watch whole sensors have no such curve.
-  if (std::any_of(results.records.begin(), results.records.end(),
-                  [](const RunRecord& record) { return record.curves.contains("lean/segments/lidar/mean"); })) {
-    leans.emplace_back("segment lean LiDAR", "lean/segments/lidar/mean");
-    leans.emplace_back("segment lean cameras", "lean/segments/camera/mean");
+  if (std::any_of(results.records.begin(), results.records.end(), [](const RunRecord& record) {
+        return record.curves.contains("effective_bias/segments/lidar/mean");
+      })) {
+    columns.emplace_back("segment bias LiDAR", "effective_bias/segments/lidar/mean");
+    columns.emplace_back("segment bias cameras", "effective_bias/segments/camera/mean");
   }
-  for (const auto& [title, curve] : leans) table.columns.push_back(title);
+  for (const auto& [title, curve] : columns) table.columns.push_back(title);
   table.columns.emplace_back("attention moved");
   std::vector<std::string> shown = {"clean"};
   for (const std::string& condition : plan.primary.conditions) shown.push_back(condition);
@@ -246,7 +247,7 @@ StudyTable scales_table(const StudyResults& results) {
     std::vector<std::string> row = {arm.shown(),
                                     runs[0]->scale_lr_mult > 0 ? fmt::format("{:g}", runs[0]->scale_lr_mult) : "-",
                                     scale(".scale"), scale(".segment_scale")};
-    for (const auto& [title, curve] : leans) row.push_back(cell(last(curve), 2));
+    for (const auto& [title, curve] : columns) row.push_back(cell(last(curve), 2));
     row.push_back(cell(last("attention/layer0/change"), 3));
     for (const std::string& condition : shown) {
       const auto trust = [&](double Measurement::*field) {
@@ -273,28 +274,28 @@ StudyTable time_table(const StudyResults& results) {
                           "same steps, so this is what equal time would cost or give. Then the minutes of "
                           "one run, and of all runs.",
                           plan.processes),
-      .columns = {"arm", "runs", "steps", "ms a step", "over the reference", "training", "judging"}};
+      .columns = {"arm", "runs", "steps", "ms a step", "over the reference", "training", "evaluation"}};
   const auto step = [](const RunRecord& record) { return record.milliseconds_a_step; };
   const double reference = over_seeds(runs_of(results, plan.reference), step).mean;
   const auto minutes = [](double seconds) { return cell(seconds / 60, 1); };
-  double trained = 0, judged = 0;
+  double trained = 0, evaluated = 0;
   const auto add = [&](const std::string& arm, const std::string& shown) {
     const auto runs = runs_of(results, arm);
     if (runs.empty()) return;
     const double own = over_seeds(runs, step).mean;
     const double training = over_seeds(runs, [](const RunRecord& record) { return record.training_seconds; }).mean;
-    const double judging = over_seeds(runs, [](const RunRecord& record) { return record.evaluation_seconds; }).mean;
+    const double evaluating = over_seeds(runs, [](const RunRecord& record) { return record.evaluation_seconds; }).mean;
     trained += training * static_cast<double>(runs.size());
-    judged += judging * static_cast<double>(runs.size());
+    evaluated += evaluating * static_cast<double>(runs.size());
     table.rows.push_back({shown, std::to_string(runs.size()), std::to_string(runs[0]->steps), cell(own, 1),
-                          cell(own / reference, 2), minutes(training), minutes(judging)});
+                          cell(own / reference, 2), minutes(training), minutes(evaluating)});
   };
   add("base", "base");
   add("doubled", "base of twice the steps");
   for (const StudyArm& arm : plan.arms) add(arm.name, arm.shown());
   if (!table.rows.empty())
     table.rows.push_back(
-        {"all", std::to_string(results.records.size()), "-", "-", "-", minutes(trained), minutes(judged)});
+        {"all", std::to_string(results.records.size()), "-", "-", "-", minutes(trained), minutes(evaluated)});
   return table;
 }
 

@@ -40,7 +40,7 @@ std::optional<CheckpointFolder::Resumed> CheckpointFolder::resume(const Training
     try {
       CheckpointInfo info = load_checkpoint(path, state);
       if (path != last() && std::filesystem::exists(last())) {
-        // Out of the way, or the next save would put it in the place of the one that was just used.
+        // Out of the way, or the next save would put it instead of the one that was just used.
         std::filesystem::rename(last(), folder_ / "last.damaged");
       }
       return Resumed{path, std::move(info), std::move(refused)};

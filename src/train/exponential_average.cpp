@@ -10,9 +10,9 @@ namespace camber::train {
 ExponentialAverage::ExponentialAverage(torch::nn::Module& model, ExponentialAverageOptions options)
     : options_(options) {
   const weights::SettingNames settings = weights::settings_of(model);
-  std::map<const void*, std::size_t> places;
+  std::map<const void*, std::size_t> positions;
   for (const weights::NamedTensor& entry : weights::tensors_of(model, "")) {
-    places[entry.tensor.const_data_ptr()] = entries_.size();
+    positions[entry.tensor.const_data_ptr()] = entries_.size();
     entries_.push_back({entry.name, entry.tensor, entry.tensor.clone(),
                         settings.contains(entry.name) || !entry.tensor.is_floating_point()});
   }
@@ -20,7 +20,7 @@ ExponentialAverage::ExponentialAverage(torch::nn::Module& model, ExponentialAver
   for (const NamedScale& entry : projector.scales()) {
     const torch::Tensor bounds = entry.scale->named_buffers(/*recurse=*/false)["bounds"];
     scales_.push_back(
-        {entry.scale, places.at(entry.scale->raw().const_data_ptr()), places.at(bounds.const_data_ptr())});
+        {entry.scale, positions.at(entry.scale->raw().const_data_ptr()), positions.at(bounds.const_data_ptr())});
   }
 }
 

@@ -135,13 +135,13 @@ OptimizerGroups::OptimizerGroups(torch::nn::Module& model, const OptimizerGroups
       longest_match(rules, entry.key(), seen);
       continue;
     }
-    std::size_t place = rules.size() + 1;
+    std::size_t position = rules.size() + 1;
     if (!scales.contains(parameter.unsafeGetTensorImpl())) {
       const std::size_t rule = longest_match(rules, entry.key(), seen);
-      place = rule == rules.size() ? 0 : rule + 1;
+      position = rule == rules.size() ? 0 : rule + 1;
     }
-    sorted[place].parameter_names.push_back(entry.key());
-    sorted[place].parameters.push_back(parameter);
+    sorted[position].parameter_names.push_back(entry.key());
+    sorted[position].parameters.push_back(parameter);
   }
   for (std::size_t i = 0; i < rules.size(); ++i) {
     if (rules[i].must_match && !seen[i]) {
@@ -175,7 +175,7 @@ std::unique_ptr<torch::optim::Optimizer> OptimizerGroups::make_optimizer(const O
 void OptimizerGroups::set_learning_rate(torch::optim::Optimizer& optimizer, double base) const {
   if (optimizer.param_groups().size() != groups_.size()) {
     fail("optimizer must come from make_optimizer, got one with ", optimizer.param_groups().size(),
-         " groups in place of ", groups_.size());
+         " groups instead of ", groups_.size());
   }
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     optimizer.param_groups()[i].options().set_lr(base * groups_[i].lr_mult);

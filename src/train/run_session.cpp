@@ -87,26 +87,26 @@ HealthAdapter RunSession::health(std::int64_t step) {
   return adapter;
 }
 
-health::Figures RunSession::figures_of(const StepReport& report) const {
-  health::Figures figures{{"loss/total", report.loss}};
+health::Metrics RunSession::metrics_of(const StepReport& report) const {
+  health::Metrics metrics{{"loss/total", report.loss}};
   for (const auto& [name, value] : report.losses) {
-    figures.push_back({"loss/" + name, value});
+    metrics.push_back({"loss/" + name, value});
   }
-  figures.push_back({"learning_rate", report.learning_rate});
-  figures.push_back({"gradient_norm", report.gradient_norm});
-  figures.push_back({"seconds_a_step", report.seconds});
-  figures.push_back({"guard/skipped_steps", static_cast<double>(loop_.guard().skipped())});
-  return figures;
+  metrics.push_back({"learning_rate", report.learning_rate});
+  metrics.push_back({"gradient_norm", report.gradient_norm});
+  metrics.push_back({"seconds_a_step", report.seconds});
+  metrics.push_back({"guard/skipped_steps", static_cast<double>(loop_.guard().skipped())});
+  return metrics;
 }
 
-void RunSession::record(std::int64_t step, health::Figures figures, const health::HealthSample* sample) {
+void RunSession::record(std::int64_t step, health::Metrics metrics, const health::HealthSample* sample) {
   if (sample != nullptr) {
     const health::HealthReport report = monitor_.observe(*sample);
-    figures.insert(figures.end(), report.figures.begin(), report.figures.end());
+    metrics.insert(metrics.end(), report.metrics.begin(), report.metrics.end());
     tell(report.findings);
   }
-  if (sink_ && !figures.empty()) {
-    sink_->write(step, figures);
+  if (sink_ && !metrics.empty()) {
+    sink_->write(step, metrics);
   }
 }
 

@@ -34,10 +34,10 @@ SensorScene scene() {
 torch::Tensor bias_at(double x, double y, double z, std::int64_t bev_window, std::int64_t camera_window) {
   AttentionBias bias(AttentionBiasOptions{.bev_window = bev_window, .camera_window = camera_window});
   const auto world = scene();
-  const auto placement = nn::place_queries(torch::tensor({x, y, z}, torch::kDouble).view({1, 1, 3}), world);
+  const auto projection = nn::project_queries(torch::tensor({x, y, z}, torch::kDouble).view({1, 1, 3}), world);
   const auto trust = torch::ones({1, 1, 2});
-  const auto lean = bias->forward(trust, bias->windows(placement, world), world, 0);
-  return lean.materialize(1, 1, world.layout().keys(), trust).flatten().detach();
+  const auto structured = bias->forward(trust, bias->windows(projection, world), world, 0);
+  return structured.materialize(1, 1, world.layout().keys(), trust).flatten().detach();
 }
 
 double count(const torch::Tensor& part) {
@@ -81,16 +81,17 @@ Seen outside() {
 Seen every_camera() {
   auto world = scene();
   world.cameras[0][1] = world.cameras[0][0];  // two cameras that see the same point
-  const auto placement = nn::place_queries(torch::tensor({0.0, 5.0, 0.0}, torch::kDouble).view({1, 1, 3}), world);
-  return equal(placement.seen.sum().item<double>(), 3, "maps hold the point");
+  const auto projection = nn::project_queries(torch::tensor({0.0, 5.0, 0.0}, torch::kDouble).view({1, 1, 3}), world);
+  return equal(projection.seen.sum().item<double>(), 3, "maps hold the point");
 }
 
 Seen signs() {
   AttentionBias bias(AttentionBiasOptions{});
   const auto trust = torch::tensor({1.0F, -0.5F}).view({1, 1, 2});
-  const auto lean = bias->strength(trust, 3, 0).flatten();
-  return {"LiDAR " + number(lean[0].item<double>()) + ", cameras " + number(lean[1].item<double>()) + " (2.5, -1.25)",
-          lean[0].item<double>() == 2.5 && lean[1].item<double>() == -1.25};
+  const auto strength = bias->strength(trust, 3, 0).flatten();
+  return {"LiDAR " + number(strength[0].item<double>()) + ", cameras " + number(strength[1].item<double>()) +
+              " (2.5, -1.25)",
+          strength[0].item<double>() == 2.5 && strength[1].item<double>() == -1.25};
 }
 
 Seen clip_gradient() {
@@ -129,9 +130,9 @@ Seen half_limits() {
 Seen half_values() {
   AttentionBias bias(AttentionBiasOptions{.precision = nn::BiasPrecision::kHalf, .scale = {.init = 5}});
   const auto world = scene();
-  const auto placement = nn::place_queries(torch::tensor({0.5, 0.5, 0.0}, torch::kDouble).view({1, 1, 3}), world);
+  const auto projection = nn::project_queries(torch::tensor({0.5, 0.5, 0.0}, torch::kDouble).view({1, 1, 3}), world);
   const auto value =
-      bias->forward(torch::full({1, 1, 2}, -1.0F), bias->windows(placement, world), world, 0).windows->value;
+      bias->forward(torch::full({1, 1, 2}, -1.0F), bias->windows(projection, world), world, 0).windows->value;
   return {"handed over as " + std::string(c10::toString(value.scalar_type())) + ", value " +
               number(value.min().item<double>()),
           value.scalar_type() == torch::kHalf && value.min().item<double>() == -5};

@@ -11,11 +11,11 @@ namespace camber::verification {
 
 /// What was seen, and whether it is what was promised.
 struct Seen {
-  std::string figure{};
+  std::string measured{};
   bool passed = false;
 };
 
-/// "0.5 (at most 1)": a figure against the most it may be, or the least it must be.
+/// "0.5 (at most 1)": a measured against the most it may be, or the least it must be.
 Seen at_most(double value, double limit, const std::string& what = "");
 Seen at_least(double value, double limit, const std::string& what = "");
 /// Exact equality of numbers.

@@ -4,14 +4,14 @@
 namespace camber::verification {
 namespace {
 
-// One frame with two cameras; the second delivered nothing, so that it has no picture and no calibration.
+// One frame with two cameras; the second delivered nothing, so that it has no image and no calibration.
 detection::DetectorBatch frame_without_a_camera(const detection::DetectorOptions& options) {
   const auto& encoder = options.encoder;
   geometry::Camera front{.name = "front",
-                         .width = encoder.picture_width,
-                         .height = encoder.picture_height,
-                         .columns = encoder.picture_width / encoder.feature_stride,
-                         .rows = encoder.picture_height / encoder.feature_stride,
+                         .width = encoder.image_width,
+                         .height = encoder.image_height,
+                         .columns = encoder.image_width / encoder.feature_stride,
+                         .rows = encoder.image_height / encoder.feature_stride,
                          .lidar_to_image = {120, -160, 0, 0, 36, 0, -160, 0, 1, 0, 0, 0, 0, 0, 0, 1}};
   geometry::Camera missing = front;
   missing.lidar_to_image = {};
@@ -19,7 +19,7 @@ detection::DetectorBatch frame_without_a_camera(const detection::DetectorOptions
   batch.scene = {.grid = options.space.grid(), .cameras = {{front, missing}}};
   batch.points = torch::rand({200, 5}) * 20 - 10;
   batch.point_offsets = torch::tensor({0, 200}, torch::kLong);
-  batch.pictures = {torch::rand({1, 2, 3, encoder.picture_height, encoder.picture_width})};
+  batch.images = {torch::rand({1, 2, 3, encoder.image_height, encoder.image_width})};
   batch.available = torch::tensor({true, true, false}).view({1, 3});
   batch.age = torch::tensor({0.F, 0.F, 1.F}).view({1, 3});
   batch.level = torch::tensor({0.F, 0.F, -1.F}).view({1, 3});
@@ -42,14 +42,14 @@ Seen missing_camera(detection::PositionEmbedding embedding) {
   auto batch = frame_without_a_camera(options);
   const auto output = detector->forward(batch, {.attention_mass = true});
   const auto mass = output.attention_mass.select(-1, 2).max().item<double>();
-  batch.pictures[0].select(1, 1).fill_(0.5);
+  batch.images[0].select(1, 1).fill_(0.5);
   const double change = difference(detector->forward(batch).codes, output.codes);
   detector->train();
   detector->losses(detector->forward(batch), batch).total.backward();
   bool finite = output.codes.isfinite().all().item<bool>();
   for (const auto& parameter : detector->parameters())
     finite = finite && (!parameter.grad().defined() || parameter.grad().isfinite().all().item<bool>());
-  return {"attention on it " + number(mass) + ", boxes moved by its picture " + number(change) +
+  return {"attention on it " + number(mass) + ", boxes moved by its image " + number(change) +
               ", boxes and gradients " + (finite ? "finite" : "not finite"),
           mass == 0 && change == 0 && finite};
 }

@@ -17,7 +17,8 @@ struct Setting {
                                     .columns = 8,
                                     .rows = 4,
                                     .lidar_to_image = {40, 40, 0, 0, 0, 20, -40, 0, 0, 1, 0, 0, 0, 0, 0, 1}}}}};
-  nn::QueryPlacement placement = nn::place_queries(torch::rand({1, kRouterQueries, 3}, torch::kDouble) * 6 - 3, scene);
+  nn::QueryProjection projection =
+      nn::project_queries(torch::rand({1, kRouterQueries, 3}, torch::kDouble) * 6 - 3, scene);
   nn::TransformerDecoder decoder{
       nn::TransformerDecoderOptions{.num_layers = 2, .width = kRouterWidth, .num_heads = 4, .feedforward_width = 32}};
   nn::DecoderInputs inputs{};
@@ -36,22 +37,22 @@ Seen cross_attention_only() {
   Setting s(kRouterQueries);
   const auto plain = s.decoder->forward(s.inputs).states;
   const auto ones = torch::arange(kRouterQueries + 1, torch::kLong);
-  ops::StructuredBias lean{.windows = ops::Windows{ones, torch::arange(kRouterQueries, torch::kInt),
-                                                   torch::full({1, kRouterQueries}, 60.0F)}};
-  s.inputs.bias = [&](std::int64_t, const torch::Tensor&) { return lean; };
+  ops::StructuredBias structured{.windows = ops::Windows{ones, torch::arange(kRouterQueries, torch::kInt),
+                                                         torch::full({1, kRouterQueries}, 60.0F)}};
+  s.inputs.bias = [&](std::int64_t, const torch::Tensor&) { return structured; };
   s.inputs.statistics_from = 0;
-  const auto leaned = s.decoder->forward(s.inputs);
+  const auto biased = s.decoder->forward(s.inputs);
   bool refused = false;
   try {
     nn::MultiheadAttention self(nn::MultiheadAttentionOptions{.width = kRouterWidth}, nn::AttentionKind::kSelf);
-    self->forward({s.inputs.target, s.inputs.target, s.inputs.target}, {.bias = lean});
+    self->forward({s.inputs.target, s.inputs.target, s.inputs.target}, {.bias = structured});
   } catch (const std::exception&) {
     refused = true;
   }
-  const auto weight = leaned.statistics[0].largest_weight.min().item<double>();
+  const auto weight = biased.statistics[0].largest_weight.min().item<double>();
   return {"Q = K = 10: cross-attention follows the bias (weight " + number(weight) + "), self-attention " +
               (refused ? "refuses it" : "takes it"),
-          refused && weight > 0.999 && difference(leaned.states, plain) > 1e-3};
+          refused && weight > 0.999 && difference(biased.states, plain) > 1e-3};
 }
 
 Seen untrained_router(bool want_gradient) {
@@ -64,17 +65,17 @@ Seen untrained_router(bool want_gradient) {
   const auto trust = router->forward({.query_position = s.inputs.query_position,
                                       .memory = s.inputs.memory,
                                       .memory_position = s.inputs.memory_position,
-                                      .placement = s.placement,
+                                      .projection = s.projection,
                                       .scene = &s.scene,
                                       .cues = {.age = torch::full({1, 2}, 0.9), .level = torch::ones({1, 2})}});
-  const auto windows = bias->windows(s.placement, s.scene);
+  const auto windows = bias->windows(s.projection, s.scene);
   s.inputs.bias = [&](std::int64_t layer, const torch::Tensor&) {
     return bias->forward(trust, windows, s.scene, layer);
   };
-  const auto leaned = s.decoder->forward(s.inputs).states;
-  if (!want_gradient) return equal(difference(leaned, plain), 0, "apart");
+  const auto biased = s.decoder->forward(s.inputs).states;
+  if (!want_gradient) return equal(difference(biased, plain), 0, "apart");
   // A norm ends each layer, so that the sum of squares would be constant: a random weighting is not.
-  (leaned * torch::randn_like(leaned)).sum().backward();
+  (biased * torch::randn_like(biased)).sum().backward();
   const auto cues = router->age_gain.grad().abs().max().item<double>();
   const auto content = router->content->weight.grad().abs().max().item<double>();
   return {"cue gains " + number(cues) + ", content " + number(content), cues > 0 && content > 0};

@@ -49,11 +49,11 @@ void Checklist::check(const std::string& promise, const std::function<Seen()>& l
   Check result{.section = section_, .promise = promise};
   try {
     const Seen seen = look();
-    result.figure = seen.figure;
+    result.measured = seen.measured;
     result.passed = seen.passed;
   } catch (const std::exception& error) {
     const std::string message = error.what();
-    result.figure = "threw: " + message.substr(0, message.find('\n'));
+    result.measured = "threw: " + message.substr(0, message.find('\n'));
   }
   checks_.push_back(result);
   if (report_) report_(checks_.back());

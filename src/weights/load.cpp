@@ -101,12 +101,12 @@ Plan make_plan(const StateFile& file, const torch::nn::Module& model, const Load
   return plan;
 }
 
-LoadReport carry_out(Plan plan, const StateFile& file, torch::nn::Module& model, const LoadOptions& options) {
+LoadReport apply_plan(Plan plan, const StateFile& file, torch::nn::Module& model, const LoadOptions& options) {
   const torch::NoGradGuard no_grad;
   if (options.settings == Settings::kOfModel) {
     ScaleTransfer transfer(file, plan.prefix, model, options);
     std::erase_if(plan.copies, [&transfer](const Copy& copy) { return transfer.takes(copy.name); });
-    plan.report.notes = transfer.carry_out();
+    plan.report.notes = transfer.apply();
   }
   for (Copy& copy : plan.copies) copy.to.copy_(tensor_of(*copy.from));
   model.train(model.is_training());  // forgets what was computed with the old weights
@@ -116,7 +116,7 @@ LoadReport carry_out(Plan plan, const StateFile& file, torch::nn::Module& model,
 }  // namespace
 
 LoadReport load(const StateFile& file, torch::nn::Module& model, const LoadOptions& options) {
-  return carry_out(make_plan(file, model, options), file, model, options);
+  return apply_plan(make_plan(file, model, options), file, model, options);
 }
 
 void load_whole(const StateFile& file, torch::nn::Module& model) {
@@ -125,7 +125,7 @@ void load_whole(const StateFile& file, torch::nn::Module& model) {
   if (!plan.report.complete())
     throw std::runtime_error("[weights] " + file.path().string() + " must hold the whole state of its model, got " +
                              plan.report.text());
-  carry_out(std::move(plan), file, model, options);
+  apply_plan(std::move(plan), file, model, options);
 }
 
 std::string LoadReport::text() const {

@@ -100,7 +100,7 @@ bool ScaleTransfer::takes(const std::string& name) const {
   return std::any_of(pairs_.begin(), pairs_.end(), [&name](const Pair& pair) { return pair.name + "raw" == name; });
 }
 
-std::vector<std::string> ScaleTransfer::carry_out() {
+std::vector<std::string> ScaleTransfer::apply() {
   std::vector<std::string> notes;
   for (Pair& pair : pairs_) {
     const auto note = [&notes, &pair](const auto&... parts) {

@@ -33,7 +33,7 @@ class ScaleTransfer {
   /// Whether this tensor is the raw value of a scale, which is not to be copied as it stands.
   bool takes(const std::string& name) const;
   /// A sentence for each difference.
-  std::vector<std::string> carry_out();
+  std::vector<std::string> apply();
 
  private:
   struct Pair {

@@ -170,7 +170,7 @@ TEST(Softmax, TextFitsEightyColumnsWithAnyNumberOfKeys) {
   }
 }
 
-TEST(Softmax, PictureHoldsBothChartsAndEveryMark) {
+TEST(Softmax, ImageHoldsBothChartsAndEveryMark) {
   const std::string svg = to_svg(analyze_softmax({.differences = {-4, 0, 4}}));
   for (const char* text : {">sensitive<", ">edge<", ">saturated<", ">key 2, weight 0.8<", ">scale<", ">gradient<"})
     EXPECT_NE(svg.find(text), std::string::npos) << text;

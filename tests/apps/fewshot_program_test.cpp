@@ -119,7 +119,7 @@ TEST_F(FewshotProgram, AnswersMistakesWithOneSentence) {
   expect("--episode.k_shot=20", "12 examples");
   expect("--model.purifier=sab", "sap");
   expect("--source.kind=letter --source.path=absent.data", "absent.data");
-  expect("--source.kind=picture_folders --source.path=" + folder_.string(), "pictures");
+  expect("--source.kind=image_folders --source.path=" + folder_.string(), "images");
   expect("--model.purification.scale.init=200", "init");
   expect("--resume " + folder_.string(), "config.toml");
 }

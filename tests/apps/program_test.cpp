@@ -98,9 +98,9 @@ TEST_F(ProgramTest, CsvHasAHeaderAndARowForEveryAnswer) {
   EXPECT_EQ(call("analyze bound --format csv").output.find("bias,mass\n0,0.00285918"), 0U);
 }
 
-TEST_F(ProgramTest, PictureIsWrittenBesideTheAnswer) {
+TEST_F(ProgramTest, ImageIsWrittenBesideTheAnswer) {
   const auto path = folder_ / "softmax.svg";
-  const Answer answer = call("analyze softmax --format json --picture '" + path.string() + "'");
+  const Answer answer = call("analyze softmax --format json --image '" + path.string() + "'");
   EXPECT_EQ(answer.code, 0);
   EXPECT_FALSE(nlohmann::json::parse(answer.output).empty());
   const std::string svg = storage::read_file(path);
@@ -168,10 +168,10 @@ TEST_F(ProgramTest, VerifyChecksEveryPromiseAndCountsThem) {
 }
 
 TEST_F(ProgramTest, AFailureOfTheWorldIsExitOne) {
-  const Answer picture = call("analyze softmax --picture '" + (folder_ / "missing" / "x.svg").string() + "'");
-  EXPECT_EQ(picture.code, 1);
-  EXPECT_NE(picture.errors.find("x.svg cannot be written: No such file or directory\n"), std::string::npos);
-  EXPECT_EQ(picture.output, "");
+  const Answer image = call("analyze softmax --image '" + (folder_ / "missing" / "x.svg").string() + "'");
+  EXPECT_EQ(image.code, 1);
+  EXPECT_NE(image.errors.find("x.svg cannot be written: No such file or directory\n"), std::string::npos);
+  EXPECT_EQ(image.output, "");
   if (std::filesystem::exists("/dev/full")) {
     const int status = std::system("\"$CAMBER_PROGRAM\" analyze softmax >/dev/full 2>/dev/null");
     EXPECT_EQ(WEXITSTATUS(status), 1);

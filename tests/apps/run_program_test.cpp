@@ -39,30 +39,30 @@ std::string without_steps(const std::string& small) {
   return std::regex_replace(small, std::regex("--loop.steps=6"), "--loop.steps=100000");
 }
 
-TEST_F(TrainProgram, AMissingPictureIsACameraThatIsOff) {
+TEST_F(TrainProgram, AMissingImageIsACameraThatIsOff) {
   copy_with_holes(folder_ / "world", folder_ / "one_missing", "CAM_FRONT", 2);
   copy_with_holes(folder_ / "world", folder_ / "never", "CAM_BACK", 0);
-  const auto trains_and_judges = [](const std::string& data, const std::string& embedding) {
+  const auto trains_and_evaluates = [](const std::string& data, const std::string& embedding) {
     const std::string out = data + "_" + embedding;
     const Answer trained = call("train --out " + out + " " + kSmall + " --data.root=" + data +
                                 " --detector.head.position_embedding=" + embedding);
     EXPECT_EQ(trained.code, 0) << trained.errors;
-    const Answer judged =
+    const Answer evaluated =
         call("eval --run " + out + " --split train --faults frozen:2,calibration:3 --format json" + world_config());
-    EXPECT_EQ(judged.code, 0) << judged.errors;
-    const Answer found = call("predict --run " + out + " --split train --limit 2 --out found.json --picture f.png");
+    EXPECT_EQ(evaluated.code, 0) << evaluated.errors;
+    const Answer found = call("predict --run " + out + " --split train --limit 2 --out found.json --image f.png");
     EXPECT_EQ(found.code, 0) << found.errors;
   };
   // A run of whole data meets the holes later, and so do the commands that look at data.
   const auto looks_at = [](const std::string& data) {
     const Answer later = call("predict --run run --data " + data + " --split train --out found.json");
     EXPECT_EQ(later.code, 0) << later.errors;
-    EXPECT_EQ(call("inspect --data " + data + " --picture holes.png --sheet sheet.png --gates").code, 0);
+    EXPECT_EQ(call("inspect --data " + data + " --image holes.png --sheet sheet.png --gates").code, 0);
     EXPECT_EQ(call("faults --data " + data + " --faults frozen:2,camera_off:2 --out faulty_" + data).code, 0);
     EXPECT_EQ(call("bench detector --data " + data + " --repeats 1").code, 0);
   };
   for (const char* data : {"one_missing", "never"}) {
-    for (const char* embedding : {"cmt", "split"}) trains_and_judges(data, embedding);
+    for (const char* embedding : {"cmt", "split"}) trains_and_evaluates(data, embedding);
     looks_at(data);
   }
 }
@@ -77,14 +77,14 @@ TEST_F(TrainProgram, OpensADataSetWithoutSplits) {
   const Answer one = call("predict" + run + " --sample " + sample + " --out one.json --format json");
   ASSERT_EQ(one.code, 0) << one.errors;
   EXPECT_EQ(json_of(one.output)["frames"], 1);
-  const Answer strip = call("predict" + run + " --scene " + scene + " --picture strip.png --format json");
+  const Answer strip = call("predict" + run + " --scene " + scene + " --image strip.png --format json");
   ASSERT_EQ(strip.code, 0) << strip.errors;
   EXPECT_EQ(json_of(strip.output)["frames"], 3);
   const Answer listed = call("predict" + run + " --scenes scenes.txt --out listed.json --format json");
   ASSERT_EQ(listed.code, 0) << listed.errors;
   EXPECT_EQ(json_of(listed.output)["frames"], 3);
-  const Answer judged = call("eval" + run + " --scenes scenes.txt --format json" + world_config());
-  EXPECT_EQ(judged.code, 0) << judged.errors;
+  const Answer evaluated = call("eval" + run + " --scenes scenes.txt --format json" + world_config());
+  EXPECT_EQ(evaluated.code, 0) << evaluated.errors;
   const Answer both = call("eval" + run + " --scenes scenes.txt --split val");
   EXPECT_EQ(both.code, 2);
   EXPECT_EQ(both.errors, "camber: [eval] --split and --scenes must not be given together\n");
@@ -98,19 +98,20 @@ TEST_F(TrainProgram, OpensADataSetWithoutSplits) {
 // The frames of a condition depend on its name alone, not on the training's seed: a run's own result is what eval says.
 TEST_F(TrainProgram, ItsOwnResultIsWhatEvalFinds) {
   const Answer trained = call(
-      "train --from run/model.safetensors --out judged --loop.steps=1 --seed 9 --threads 1 "
+      "train --from run/model.safetensors --out evaluated --loop.steps=1 --seed 9 --threads 1 "
       "--data.validation_split=train --evaluation.limit=5 --evaluation.batch_size=3 "
       "--evaluation.faults='[\"frozen:2\", \"stale:3:other_scene\", \"noise\"]'");
   ASSERT_EQ(trained.code, 0) << trained.errors;
-  const Answer judged = call(
-      "eval --run judged --split train --limit 5 --faults frozen:2:honest,stale:other_scene,noise:3 --threads 1 "
+  const Answer evaluated = call(
+      "eval --run evaluated --split train --limit 5 --faults frozen:2:true_timestamps,stale:other_scene,noise:3 "
+      "--threads 1 "
       "--format json");
-  ASSERT_EQ(judged.code, 0) << judged.errors;
+  ASSERT_EQ(evaluated.code, 0) << evaluated.errors;
   const auto timeless = [](const std::string& report) {
     return std::regex_replace(report, std::regex("\"eval_time\": [^,]*,"), "");
   };
-  EXPECT_EQ(timeless(judged.output), timeless(storage::read_file(folder_ / "judged/result.json")));
-  const Json trust = json_of(judged.output)["trust"];
+  EXPECT_EQ(timeless(evaluated.output), timeless(storage::read_file(folder_ / "evaluated/result.json")));
+  const Json trust = json_of(evaluated.output)["trust"];
   for (const char* name : {"frozen:2", "stale:3:other_scene", "noise:3"}) {
     ASSERT_TRUE(trust.contains(name)) << trust;
     EXPECT_NE(trust[name], trust["clean"]) << "the conditions must tell";
@@ -122,15 +123,15 @@ TEST_F(TrainProgram, FaultsHaveOneNameInEveryResult) {
       "train --from run/model.safetensors --out named --loop.steps=1 --threads 1 "
       "--evaluation.faults='[\"lidar_off\", \"black\", \"dark:2\"]'");
   ASSERT_EQ(trained.code, 0) << trained.errors;
-  const Answer judged = call("eval --run named --faults lidar_off,black,dark:2 --format json");
-  ASSERT_EQ(judged.code, 0) << judged.errors;
+  const Answer evaluated = call("eval --run named --faults lidar_off,black,dark:2 --format json");
+  ASSERT_EQ(evaluated.code, 0) << evaluated.errors;
   const auto names = [](const Json& report) {
     std::vector<std::string> keys;
-    for (const auto& [name, figures] : report["faults"].items()) keys.push_back(name);
+    for (const auto& [name, values] : report["faults"].items()) keys.push_back(name);
     return keys;
   };
   const auto in_training = names(json_of(storage::read_file(folder_ / "named/result.json")));
-  EXPECT_EQ(in_training, names(json_of(judged.output)));
+  EXPECT_EQ(in_training, names(json_of(evaluated.output)));
   EXPECT_EQ(in_training.size(), 3U);
   EXPECT_EQ(call("eval --run named --faults black,black:3").errors,
             "camber: [evaluate] faults must be different conditions, got black:3 twice\n");
@@ -155,9 +156,9 @@ TEST_F(TrainProgram, ARunDoesNotDependOnTheWorkingFolder) {
     return call_program(arguments, folder_ / "elsewhere", folder_);
   };
   const std::string run = (folder_ / "wandering").string();
-  const Answer judged = away("eval --run '" + run + "' --format json");
-  ASSERT_EQ(judged.code, 0) << judged.errors;
-  EXPECT_EQ(json_of(judged.output)["clean"]["mean_ap"],
+  const Answer evaluated = away("eval --run '" + run + "' --format json");
+  ASSERT_EQ(evaluated.code, 0) << evaluated.errors;
+  EXPECT_EQ(json_of(evaluated.output)["clean"]["mean_ap"],
             json_of(storage::read_file(folder_ / "wandering/result.json"))["clean"]["mean_ap"]);
   EXPECT_EQ(away("eval --checkpoint '" + run + "/checkpoints/last.safetensors' --limit 1").code, 0);
   fs::remove(folder_ / "wandering/result.json");
@@ -180,14 +181,14 @@ TEST_F(TrainProgram, ChecksBeforeItWorks) {
     EXPECT_NE(answer.errors.find(words), std::string::npos) << answer.errors;
     EXPECT_EQ(std::count(answer.errors.begin(), answer.errors.end(), '\n'), 1) << answer.errors;
   };
-  refused("train --out unjudged " + kSmall + " --evaluation.config=absent.json", "absent.json");
-  refused("train --out unjudged " + kSmall + " --evaluation.faults='[\"frozn\"]'", "frozen");
-  refused("train --out unjudged " + kSmall + " --evaluation.faults='[\"frozen\"]'", "a frame to repeat must exist");
-  EXPECT_FALSE(fs::exists(folder_ / "unjudged"));
+  refused("train --out unevaluated " + kSmall + " --evaluation.config=absent.json", "absent.json");
+  refused("train --out unevaluated " + kSmall + " --evaluation.faults='[\"frozn\"]'", "frozen");
+  refused("train --out unevaluated " + kSmall + " --evaluation.faults='[\"frozen\"]'", "a frame to repeat must exist");
+  EXPECT_FALSE(fs::exists(folder_ / "unevaluated"));
   refused("eval --run run --faults black,frozen:3", "a frame to repeat must exist");
-  refused("eval --run run --out nowhere/figures.json", "nowhere/figures.json cannot be written");
+  refused("eval --run run --out nowhere/metrics.json", "nowhere/metrics.json cannot be written");
   refused("predict --run run --out nowhere/found.json", "nowhere/found.json cannot be written");
-  refused("predict --run run --picture nowhere/found.png", "nowhere/found.png cannot be written");
+  refused("predict --run run --image nowhere/found.png", "nowhere/found.png cannot be written");
   EXPECT_TRUE(fs::is_empty(folder_) || !fs::exists(folder_ / "nowhere"));
 }
 

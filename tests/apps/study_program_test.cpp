@@ -83,11 +83,11 @@ TEST_F(StudyProgram, LeavesARecordARunAndTheBaseWeights) {
 }
 
 TEST_F(StudyProgram, MeasuresWhatEvalMeasures) {
-  const Answer judged = call(
+  const Answer evaluated = call(
       "eval --checkpoint whole/runs/base_s0/model.safetensors --data world --split test --limit 4 --threads 1 "
       "--faults frozen:5,stale:5,lidar_off --config configs/evaluation/world.json --format json");
-  ASSERT_EQ(judged.code, 0) << judged.errors;
-  const OrderedJson report = OrderedJson::parse(std::regex_replace(judged.output, std::regex(": NaN"), ": null"));
+  ASSERT_EQ(evaluated.code, 0) << evaluated.errors;
+  const OrderedJson report = OrderedJson::parse(std::regex_replace(evaluated.output, std::regex(": NaN"), ": null"));
   const OrderedJson base = records("whole").at("base_s0");
   std::size_t compared = 0;
   for (const OrderedJson& measured : base["measurements"]) {
@@ -118,7 +118,7 @@ TEST_F(StudyProgram, ScaleZeroMeasuresWhatNoBiasMeasures) {
       }
 }
 
-TEST_F(StudyProgram, ARuleIsThePlainDetectorJudgedOtherwise) {
+TEST_F(StudyProgram, ARuleIsThePlainDetectorEvaluatedOtherwise) {
   const OrderedJson plain = records("whole").at("plain_s0"), rule = records("whole").at("rule_s0");
   EXPECT_EQ(rule["weights"], plain["weights"]);
   EXPECT_NE(rule["config_hash"], plain["config_hash"]);
@@ -238,22 +238,22 @@ TEST_F(StudyProgram, MakesTablesFromRecordsAlone) {
   ASSERT_EQ(call("study --tables --out records_only --into page.md").code, 0);
   EXPECT_EQ(storage::read_file(folder_ / "page.md"),
             "# Page\n<!-- tables -->\n" + tables.output + "<!-- end of tables -->\nend\n");
-  ASSERT_EQ(call("study --tables --out records_only --into page.md --pictures drawn/here").code, 0);
+  ASSERT_EQ(call("study --tables --out records_only --into page.md --images drawn/here").code, 0);
   EXPECT_NE(storage::read_file(folder_ / "drawn/here/arms.svg").find("<svg"), std::string::npos);
 }
 
 TEST_F(StudyProgram, TheDocumentedTablesAreThoseOfTheRecords) {
   const fs::path study = fs::path(std::getenv("CAMBER_SOURCE")) / "study";
-  const auto made_again = [&](const fs::path& document, const fs::path& records, const std::string& pictures) {
+  const auto made_again = [&](const fs::path& document, const fs::path& records, const std::string& images) {
     fs::copy_file(document, folder_ / "document.md", fs::copy_options::overwrite_existing);
-    ASSERT_EQ(call("study --tables --out '" + records.string() + "' --into document.md" + pictures).code, 0);
+    ASSERT_EQ(call("study --tables --out '" + records.string() + "' --into document.md" + images).code, 0);
     EXPECT_EQ(storage::read_file(folder_ / "document.md"), storage::read_file(document));
   };
   for (const char* plan : {"2800_steps", "5600_steps"})
     made_again(study / "earlier_plans" / plan / "README.md", study / "earlier_plans" / plan, "");
-  made_again(study / "tables.md", study / "records", " --pictures documented");
-  for (const auto& picture : fs::directory_iterator(folder_ / "documented"))
-    EXPECT_EQ(storage::read_file(picture.path()), storage::read_file(study / picture.path().filename()));
+  made_again(study / "tables.md", study / "records", " --images documented");
+  for (const auto& image : fs::directory_iterator(folder_ / "documented"))
+    EXPECT_EQ(storage::read_file(image.path()), storage::read_file(study / image.path().filename()));
 }
 
 TEST_F(StudyProgram, RunsAsManySeedsAsAreAskedFor) {

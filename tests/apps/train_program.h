@@ -17,7 +17,7 @@ namespace camber::app {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// A figure that is not defined is a bare NaN, as the devkit's JSON library writes it.
+// A metric that is not defined is a bare NaN, as the devkit's JSON library writes it.
 inline Json json_of(const std::string& text) {
   return Json::parse(std::regex_replace(text, std::regex(": NaN"), ": null"));
 }

@@ -45,9 +45,10 @@ TEST_F(TrainProgram, WritesARunFolderThatIsWhole) {
   const Json record = Json::parse(first);
   EXPECT_EQ(record["step"], 1);
   EXPECT_GT(record["loss/total"].get<double>(), 0);
-  for (const char* lean : {"lean/lidar/mean", "lean/segments/camera/mean", "lean/layer0/lidar/p95",
-                           "lean/layer1/camera/mean", "bias/layer1/segments/lidar/max"})
-    EXPECT_TRUE(record.contains(lean)) << lean;
+  for (const char* name :
+       {"effective_bias/lidar/mean", "effective_bias/segments/camera/mean", "effective_bias/layer0/lidar/p95",
+        "effective_bias/layer1/camera/mean", "bias/layer1/segments/lidar/max"})
+    EXPECT_TRUE(record.contains(name)) << name;
 }
 
 TEST_F(TrainProgram, ResumesToTheSameBytesAfterAStop) {
@@ -58,12 +59,12 @@ TEST_F(TrainProgram, ResumesToTheSameBytesAfterAStop) {
   ASSERT_EQ(resumed.code, 0) << resumed.errors;
   EXPECT_NE(resumed.errors.find("at step 4"), std::string::npos) << resumed.errors;
   EXPECT_EQ(storage::read_file(folder_ / "again/checkpoints/last.safetensors"), whole);
-  const auto figures = [&](const char* run) {
+  const auto metrics = [&](const char* run) {
     Json result = json_of(storage::read_file(folder_ / run / "result.json"));
     result["clean"].erase("eval_time");
     return result;
   };
-  EXPECT_EQ(figures("again"), figures("run"));
+  EXPECT_EQ(metrics("again"), metrics("run"));
 }
 
 // A checkpoint from before files stated their numerics goes on, and the promise of the same bits is taken back.
@@ -148,9 +149,9 @@ TEST_F(TrainProgram, ABranchHasItsOwnBoundsAndSaysSo) {
   ASSERT_EQ(smooth.code, 0) << smooth.errors;
   EXPECT_NE(smooth.errors.find("constraint sigmoid as configured, projected in the file"), std::string::npos);
   const std::string ended = "scale head.attention_bias.scale ended at ";
-  const std::size_t place = smooth.output.find(ended);
-  ASSERT_NE(place, std::string::npos) << smooth.output;
-  EXPECT_NEAR(std::stod(smooth.output.substr(place + ended.size())), 2.5, 0.02);  // 4.659 when raw is taken as it is
+  const std::size_t position = smooth.output.find(ended);
+  ASSERT_NE(position, std::string::npos) << smooth.output;
+  EXPECT_NEAR(std::stod(smooth.output.substr(position + ended.size())), 2.5, 0.02);  // 4.659 when raw is taken as it is
 }
 
 TEST_F(TrainProgram, EvaluatesUnderFaultsInEveryFormat) {
@@ -168,7 +169,7 @@ TEST_F(TrainProgram, EvaluatesUnderFaultsInEveryFormat) {
 }
 
 TEST_F(TrainProgram, PredictsResultsThatTheMetricsAccept) {
-  const Answer predicted = call("predict --run run --split val --out results.json --picture found.png --format json");
+  const Answer predicted = call("predict --run run --split val --out results.json --image found.png --format json");
   ASSERT_EQ(predicted.code, 0) << predicted.errors;
   const std::int64_t boxes = json_of(predicted.output)["boxes"];
   EXPECT_GT(boxes, 0);
@@ -181,7 +182,7 @@ TEST_F(TrainProgram, PredictsResultsThatTheMetricsAccept) {
   EXPECT_EQ(json_of(call(evaluated).output)["clean"]["mean_ap"], json_of(metrics.output)["mean_ap"]);
   const Json splits = Json::parse(storage::read_file(folder_ / "world/v1.0-simulated/splits.json"));
   const Answer strip = call("predict --run run --split val --scene " + splits["val"][0].get<std::string>() +
-                            " --faults dark:3 --picture strip.png");
+                            " --faults dark:3 --image strip.png");
   EXPECT_EQ(strip.code, 0) << strip.errors;
   EXPECT_EQ(storage::read_file(folder_ / "strip.png").substr(1, 3), "PNG");
 }
@@ -203,13 +204,13 @@ TEST_F(TrainProgram, LearnsFromMapsOfOtherEncoders) {
       " --data.root=world --data.batch_size=2 --loop.steps=2 --threads 1 --detector.encoder.kind=features "
       "--detector.encoder.bev_channels=8 --detector.encoder.camera_channels=8 --detector.head.shared_convolution=true "
       "--data.augmentation.flip=false --data.augmentation.rotation=0 --data.augmentation.scale_min=1 "
-      "--data.augmentation.scale_max=1 --data.augmentation.picture_flip=false "
+      "--data.augmentation.scale_max=1 --data.augmentation.image_flip=false "
       "--data.faults.kinds='[\"lidar_off\", \"cameras_off\"]'";
   const std::string maps = plain + " --detector.encoder.features=maps";
   const Answer trained = call("train --out of_maps" + maps);
   ASSERT_EQ(trained.code, 0) << trained.errors;
-  const Answer judged = call("eval --run of_maps --split val --faults lidar_off --format json" + world_config());
-  EXPECT_EQ(judged.code, 0) << judged.errors;
+  const Answer evaluated = call("eval --run of_maps --split val --faults lidar_off --format json" + world_config());
+  EXPECT_EQ(evaluated.code, 0) << evaluated.errors;
   const auto refused = [&](const std::string& arguments, const std::string& words) {
     const Answer answer = call(arguments);
     EXPECT_EQ(answer.code, 2) << arguments;

@@ -22,7 +22,7 @@ TEST_F(WorldProgram, SimulatesFaultsAndInspects) {
   EXPECT_TRUE(fs::exists(folder_ / "world/v1.0-simulated/sample_annotation.json"));
 
   const Answer faults = call("faults --data world --split test --faults frozen:2:other_scene --out frozen");
-  EXPECT_EQ(faults.code, 2);  // one test scene: there is no other to take pictures from
+  EXPECT_EQ(faults.code, 2);  // one test scene: there is no other to take images from
   EXPECT_NE(faults.errors.find("a frame to repeat must exist"), std::string::npos);
   const Answer dark = call("faults --data world --faults dark:4,beams --out dark --format json");
   ASSERT_EQ(dark.code, 0) << dark.errors;
@@ -35,8 +35,8 @@ TEST_F(WorldProgram, SimulatesFaultsAndInspects) {
   const Answer gates = call("inspect --data world --gates --format json");
   ASSERT_EQ(gates.code, 0) << gates.errors;
   EXPECT_EQ(nlohmann::json::parse(gates.output)["frames"], 12);
-  const Answer picture = call("inspect --data world --picture a.png --frame 5 --faults rain:3 --sheet b.jpg");
-  ASSERT_EQ(picture.code, 0) << picture.errors;
+  const Answer image = call("inspect --data world --image a.png --frame 5 --faults rain:3 --sheet b.jpg");
+  ASSERT_EQ(image.code, 0) << image.errors;
   EXPECT_EQ(storage::read_file(folder_ / "a.png").substr(1, 3), "PNG");
   EXPECT_EQ(storage::read_file(folder_ / "b.jpg").substr(0, 2), "\xFF\xD8");
 }
@@ -87,14 +87,14 @@ TEST_F(WorldProgram, RefusesNumbersThatCannotBe) {
 // --points is a flag here and a list of numbers elsewhere.
 TEST_F(WorldProgram, AFlagBeforeANumberTakesNoNumber) {
   ASSERT_EQ(call("simulate --out world --scenes 1 --world.frames=2").code, 0);
-  const Answer drawn = call("inspect --data world --picture a.png --points --frame 1");
+  const Answer drawn = call("inspect --data world --image a.png --points --frame 1");
   EXPECT_EQ(drawn.code, 0) << drawn.errors;
   EXPECT_TRUE(fs::exists(folder_ / "a.png"));
-  const Answer beyond = call("inspect --data world --picture a.png --points --frame 87");
+  const Answer beyond = call("inspect --data world --image a.png --points --frame 87");
   EXPECT_EQ(beyond.errors, "camber: [inspect] --frame must be 0 to 1, got 87\n");
   EXPECT_EQ(call("inspect --data world --split val --scenes list.txt").errors,
             "camber: [inspect] --split and --scenes must not be given together\n");
-  const Answer late = call("inspect --data world --picture nowhere/a.png");
+  const Answer late = call("inspect --data world --image nowhere/a.png");
   EXPECT_EQ(late.code, 1);
   EXPECT_EQ(late.output, "") << "refused before anything is counted";
 }

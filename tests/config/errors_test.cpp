@@ -26,7 +26,7 @@ std::string argument_error(const std::string& argument, const Options& defaults 
   return sentence([&] { load<Options>({.arguments = {argument}}, defaults); });
 }
 
-TEST(ConfigErrors, UnknownKeysComeWithPlaceAndNearestName) {
+TEST(ConfigErrors, UnknownKeysComeWithPositionAndNearestName) {
   EXPECT_EQ(file_error("\n[train]\n  lerning_rate = 1\n"),
             "[config] demo.toml:3:3: unknown option train.lerning_rate; the nearest known is train.learning_rate");
   EXPECT_EQ(file_error("[trian]\nsteps = 1\n"),

@@ -36,7 +36,7 @@ struct Camera {
   template <class Visitor>
   void visit(Visitor& visitor) {
     visitor("name", name, "channel of the camera");
-    visitor("width", width, "picture width", Range{.min = 1, .max = 8192});
+    visitor("width", width, "image width", Range{.min = 1, .max = 8192});
     visitor("scale", scale, "its own scale");
   }
   bool operator==(const Camera&) const = default;

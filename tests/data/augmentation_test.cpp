@@ -18,13 +18,13 @@ const AugmentationOptions kStrong{.flip = true,
                                   .rotation = 180,
                                   .scale_min = 0.8,
                                   .scale_max = 1.25,
-                                  .picture_flip = true,
-                                  .picture_rotation = 20,
-                                  .picture_scale_min = 0.8,
-                                  .picture_scale_max = 1.25};
+                                  .image_flip = true,
+                                  .image_rotation = 20,
+                                  .image_scale_min = 0.8,
+                                  .image_scale_max = 1.25};
 
-Frame load(std::size_t i) {
-  return load_frame(simulated_world().dataset, simulated_world().all.samples[i], simulated_frames());
+KeyFrame load(std::size_t i) {
+  return load_key_frame(simulated_world().dataset, simulated_world().all.samples[i], simulated_frames());
 }
 
 geometry::Projection through(const geometry::Matrix3& a, const geometry::Projection& p) {
@@ -34,8 +34,8 @@ geometry::Projection through(const geometry::Matrix3& a, const geometry::Project
 TEST(Augmentation, ABoxsCornersFallWhereTheirPixelsWent) {
   int checked = 0;
   for (std::size_t i = 0; i < 12; ++i) {
-    const Frame before = load(i);
-    Frame after = before;
+    const KeyFrame before = load(i);
+    KeyFrame after = before;
     const Augmentation change = draw_augmentation(kStrong, before, random::Stream(i, "augment"));
     augment(after, change);
     for (std::size_t k = 0; k < before.objects.size(); ++k) {
@@ -45,7 +45,7 @@ TEST(Augmentation, ABoxsCornersFallWhereTheirPixelsWent) {
         for (const geometry::Vector3& corner : old_corners) {
           const geometry::Projection seen = before.cameras[c].camera.project(corner);
           if (seen.depth < 1) continue;
-          const geometry::Projection expected = through(change.pictures[c], seen);
+          const geometry::Projection expected = through(change.images[c], seen);
           double nearest = 1e9;
           for (const geometry::Vector3& other : new_corners) {
             const geometry::Projection found = after.cameras[c].camera.project(other);
@@ -63,8 +63,8 @@ TEST(Augmentation, ABoxsCornersFallWhereTheirPixelsWent) {
 
 TEST(Augmentation, PointsStayInTheirBoxesAndVelocitiesTurnAlong) {
   for (std::size_t i = 0; i < 6; ++i) {
-    const Frame before = load(i);
-    Frame after = before;
+    const KeyFrame before = load(i);
+    KeyFrame after = before;
     const Augmentation change = draw_augmentation(kStrong, before, random::Stream(i, "augment"));
     augment(after, change);
     const double scale = after.objects[0].box.length / before.objects[0].box.length;
@@ -91,41 +91,41 @@ TEST(Augmentation, PointsStayInTheirBoxesAndVelocitiesTurnAlong) {
   }
 }
 
-// A picture with one bright spot: it must appear where the matrix says.
-TEST(Augmentation, PicturesMoveAsTheirMatrixSays) {
+// An image with one bright spot: it must appear where the matrix says.
+TEST(Augmentation, ImagesMoveAsTheirMatrixSays) {
   for (std::size_t i = 0; i < 10; ++i) {
-    Frame frame = load(0);
-    Picture& picture = frame.cameras[2].picture;
-    std::fill(picture.pixels.begin(), picture.pixels.end(), std::uint8_t{0});
+    KeyFrame frame = load(0);
+    Image& image = frame.cameras[2].image;
+    std::fill(image.pixels.begin(), image.pixels.end(), std::uint8_t{0});
     for (std::int64_t y = 20; y < 23; ++y)
-      for (std::int64_t x = 70; x < 73; ++x) picture.row(y)[3 * x] = 200;
+      for (std::int64_t x = 70; x < 73; ++x) image.row(y)[3 * x] = 200;
     const Augmentation change = draw_augmentation(kStrong, frame, random::Stream(i, "augment"));
     augment(frame, change);
     double mass = 0, u = 0, v = 0;
-    for (std::int64_t y = 0; y < picture.height; ++y) {
-      for (std::int64_t x = 0; x < picture.width; ++x) {
-        mass += picture.row(y)[3 * x];
-        u += picture.row(y)[3 * x] * (static_cast<double>(x) + 0.5);
-        v += picture.row(y)[3 * x] * (static_cast<double>(y) + 0.5);
+    for (std::int64_t y = 0; y < image.height; ++y) {
+      for (std::int64_t x = 0; x < image.width; ++x) {
+        mass += image.row(y)[3 * x];
+        u += image.row(y)[3 * x] * (static_cast<double>(x) + 0.5);
+        v += image.row(y)[3 * x] * (static_cast<double>(y) + 0.5);
       }
     }
-    const geometry::Projection expected = through(change.pictures[2], {71.5, 21.5, 1});
+    const geometry::Projection expected = through(change.images[2], {71.5, 21.5, 1});
     EXPECT_NEAR(u / mass, expected.u, 0.1);
     EXPECT_NEAR(v / mass, expected.v, 0.1);
   }
 }
 
-TEST(Augmentation, AMirroredPictureIsExact) {
+TEST(Augmentation, AMirroredImageIsExact) {
   for (std::size_t i = 0; i < 6; ++i) {
-    const Frame before = load(1);
-    Frame after = before;
+    const KeyFrame before = load(1);
+    KeyFrame after = before;
     AugmentationOptions options = AugmentationOptions::none();
-    options.picture_flip = true;
+    options.image_flip = true;
     const Augmentation change = draw_augmentation(options, before, random::Stream(i, "augment"));
     augment(after, change);
     for (std::size_t c = 0; c < before.cameras.size(); ++c) {
-      const Picture &a = before.cameras[c].picture, &b = after.cameras[c].picture;
-      const bool flipped = change.pictures[c][0] < 0;
+      const Image &a = before.cameras[c].image, &b = after.cameras[c].image;
+      const bool flipped = change.images[c][0] < 0;
       for (std::int64_t x = 0; x < a.width; ++x)
         EXPECT_EQ(a.row(17)[3 * x + 1], b.row(17)[3 * (flipped ? a.width - 1 - x : x) + 1]);
     }
@@ -133,14 +133,14 @@ TEST(Augmentation, AMirroredPictureIsExact) {
 }
 
 TEST(Augmentation, NoneChangesNothing) {
-  const Frame before = load(3);
-  Frame after = before;
+  const KeyFrame before = load(3);
+  KeyFrame after = before;
   const Augmentation change = draw_augmentation(AugmentationOptions::none(), before, random::Stream(1, "augment"));
   augment(after, change);
   EXPECT_EQ(change.world, geometry::kIdentity4);
   EXPECT_EQ(after.points, before.points);
   for (std::size_t c = 0; c < before.cameras.size(); ++c) {
-    EXPECT_EQ(after.cameras[c].picture.pixels, before.cameras[c].picture.pixels);
+    EXPECT_EQ(after.cameras[c].image.pixels, before.cameras[c].image.pixels);
     for (std::size_t k = 0; k < 16; ++k)
       EXPECT_NEAR(after.cameras[c].camera.lidar_to_image[k], before.cameras[c].camera.lidar_to_image[k], 1e-12);
   }

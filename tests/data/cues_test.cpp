@@ -31,7 +31,7 @@ TEST(Cues, AreNeutralWithoutAPast) {
   EXPECT_TRUE(cues[0].available);
 }
 
-TEST(Cues, AStampTellsItsAgeAndARepetitionBetraysALyingOne) {
+TEST(Cues, AStampTellsItsAgeAndARepetitionBetraysAFalseOne) {
   std::vector<FrameSignature> past = {made(0, 100, 50), made(1, 120, 50), made(2, 140, 50)};
   EXPECT_EQ(cues_of(past, made(3, 160, 50))[0].age, 0);
   EXPECT_NEAR(cues_of(past, made(3, 160, 50))[0].change, 1, 1e-9);
@@ -81,7 +81,7 @@ TEST(Cues, OfCleanSequencesAreSteady) {
   int frames = 0, late = 0, off_level = 0;
   for (const Index sample : world.all.samples) {
     if (tables.sample[sample].previous == kNone) tracker.reset();
-    const auto cues = tracker.next(clean_sensor_frame(load_frame(world.dataset, sample, simulated_frames())));
+    const auto cues = tracker.next(clean_sensor_frame(load_key_frame(world.dataset, sample, simulated_frames())));
     ASSERT_EQ(cues.size(), 7U);
     for (const SensorCues& cue : cues) {
       ++frames;
@@ -101,7 +101,7 @@ TEST(CueMaker, AgreesWithTheTrackerOnCleanSequences) {
   CueMaker maker(world.dataset, simulated_frames());
   for (const Index sample : world.test.samples) {
     if (tables.sample[sample].previous == kNone) tracker.reset();
-    const SensorFrame sensor_frame = clean_sensor_frame(load_frame(world.dataset, sample, simulated_frames()));
+    const SensorFrame sensor_frame = clean_sensor_frame(load_key_frame(world.dataset, sample, simulated_frames()));
     const auto one = tracker.next(sensor_frame), other = maker.cues(sensor_frame);
     for (std::size_t i = 0; i < one.size(); ++i) {
       EXPECT_EQ(one[i].age, other[i].age);
@@ -115,7 +115,7 @@ TEST(CueMaker, SeesFrozenAndStaleSensorsThatLie) {
   const auto& world = simulated_world();
   const Tables& tables = world.dataset.tables();
   CueMaker maker(world.dataset, simulated_frames());
-  for (const char* text : {"frozen:2:lying", "stale:3:lying"}) {
+  for (const char* text : {"frozen:2:false_timestamps", "stale:3:false_timestamps"}) {
     const std::vector<Fault> faults = parse_faults(text);
     const std::size_t sensor = faults[0].is_lidar() ? 0 : 1;
     for (const Index sample : world.test.samples) {

@@ -9,7 +9,7 @@
 
 #include "camber/data/archive.h"
 #include "camber/data/episode.h"
-#include "camber/data/picture_sets.h"
+#include "camber/data/image_sets.h"
 #include "camber/data/tabular_sets.h"
 #include "camber/drawing/canvas.h"
 #include "camber/storage/atomic_file.h"
@@ -43,8 +43,8 @@ class Episodes : public testing::Test {
     fs::create_directories((folder_ / name).parent_path());
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
   }
-  void put_picture(const std::string& name, int width = 20, int height = 20,
-                   drawing::Colour colour = {10, 20, 30}) const {
+  void put_image(const std::string& name, int width = 20, int height = 20,
+                 drawing::Colour colour = {10, 20, 30}) const {
     put(name, drawing::encode_png(drawing::Canvas(width, height, colour)));
   }
 
@@ -161,7 +161,7 @@ TEST_F(Episodes, RotationsAreClassesOfTheirOwn) {
 TEST_F(Episodes, ReadsFoldersOfClassesAndOfDomains) {
   for (const char* domain : {"photo", "sketch"})
     for (const char* name : {"dog", "horse"})
-      for (const char* file : {"1.png", "2.png"}) put_picture(std::string("pets/") + domain + "/" + name + "/" + file);
+      for (const char* file : {"1.png", "2.png"}) put_image(std::string("pets/") + domain + "/" + name + "/" + file);
   const auto set = read_domain_folder({.path = folder_ / "pets", .size = 16});
   EXPECT_EQ(set.size(), 8);
   EXPECT_EQ(set.class_names, (std::vector<std::string>{"dog", "horse"}));
@@ -169,38 +169,38 @@ TEST_F(Episodes, ReadsFoldersOfClassesAndOfDomains) {
   EXPECT_EQ(set.shape, (std::vector<std::int64_t>{3, 16, 16}));
   EXPECT_NEAR(set.example(0)[0], 10 / 255.0, 1e-6);
   EXPECT_NEAR(set.example(0)[std::size_t{2} * 256], 30 / 255.0, 1e-6);
-  const auto plain = read_picture_folder({.path = folder_ / "pets" / "photo", .size = 0, .colour = false, .ink = true});
+  const auto plain = read_image_folder({.path = folder_ / "pets" / "photo", .size = 0, .colour = false, .ink = true});
   EXPECT_EQ(plain.shape, (std::vector<std::int64_t>{1, 20, 20}));
   EXPECT_NEAR(plain.example(0)[0], 1 - (0.299 * 10 + 0.587 * 20 + 0.114 * 30) / 255, 1e-5);
 }
 
-TEST_F(Episodes, SpeaksOfBadPicturesFoldersAndSizes) {
-  put_picture("a/x/1.png");
-  put("a/x/2.png", "this is no picture");
-  EXPECT_SAYS(read_picture_folder({.path = folder_ / "a"}), "x/2.png must be a PNG or JPEG picture");
+TEST_F(Episodes, SpeaksOfBadImagesFoldersAndSizes) {
+  put_image("a/x/1.png");
+  put("a/x/2.png", "this is no image");
+  EXPECT_SAYS(read_image_folder({.path = folder_ / "a"}), "x/2.png must be a PNG or JPEG image");
   const std::string whole = drawing::encode_png(drawing::Canvas(20, 20));
   put("a/x/2.png", whole.substr(0, whole.size() / 2));
-  EXPECT_SAYS(read_picture_folder({.path = folder_ / "a"}), "x/2.png is a damaged PNG file");
+  EXPECT_SAYS(read_image_folder({.path = folder_ / "a"}), "x/2.png is a damaged PNG file");
   put("a/x/2.png", "\xFF\xD8\xFF\xE0 cut");
-  EXPECT_SAYS(read_picture_folder({.path = folder_ / "a"}), "x/2.png");
+  EXPECT_SAYS(read_image_folder({.path = folder_ / "a"}), "x/2.png");
   put("a/x/2.png", "");
-  EXPECT_SAYS(read_picture_folder({.path = folder_ / "a"}), "an empty file");
-  put_picture("a/x/2.png", 30, 20);
-  EXPECT_SAYS(read_picture_folder({.path = folder_ / "a", .size = 0}),
-              "has 30 x 20 pixels, but the pictures before it 20 x 20");
-  EXPECT_EQ(read_picture_folder({.path = folder_ / "a", .size = 16}).size(), 2) << "with a size they are scaled";
+  EXPECT_SAYS(read_image_folder({.path = folder_ / "a"}), "an empty file");
+  put_image("a/x/2.png", 30, 20);
+  EXPECT_SAYS(read_image_folder({.path = folder_ / "a", .size = 0}),
+              "has 30 x 20 pixels, but the images before it 20 x 20");
+  EXPECT_EQ(read_image_folder({.path = folder_ / "a", .size = 16}).size(), 2) << "with a size they are scaled";
   fs::create_directories(folder_ / "a" / "empty");
-  EXPECT_SAYS(read_picture_folder({.path = folder_ / "a"}), "empty is an empty folder");
+  EXPECT_SAYS(read_image_folder({.path = folder_ / "a"}), "empty is an empty folder");
   fs::create_directories(folder_ / "nothing");
-  EXPECT_SAYS(read_picture_folder({.path = folder_ / "nothing"}), "holds none");
-  EXPECT_SAYS(read_picture_folder({.path = folder_ / "absent"}), "absent");
-  put_picture("flat/1.png");
-  EXPECT_SAYS(read_picture_folder({.path = folder_ / "flat"}), "must lie in a folder of the form <class>/<picture>");
+  EXPECT_SAYS(read_image_folder({.path = folder_ / "nothing"}), "holds none");
+  EXPECT_SAYS(read_image_folder({.path = folder_ / "absent"}), "absent");
+  put_image("flat/1.png");
+  EXPECT_SAYS(read_image_folder({.path = folder_ / "flat"}), "must lie in a folder of the form <class>/<image>");
 }
 
 TEST_F(Episodes, ReadsLibFewShotLists) {
-  put_picture("mini/images/a.png");
-  put_picture("mini/images/b.png");
+  put_image("mini/images/a.png");
+  put_image("mini/images/b.png");
   put("mini/train.csv", "image_name,class_name\na.png,cat\r\nb.png,dog\n");
   const auto set = read_libfewshot({.path = folder_ / "mini", .size = 16}, "train");
   EXPECT_EQ(set.class_names, (std::vector<std::string>{"cat", "dog"}));
@@ -277,7 +277,7 @@ fs::path real_data() {
 TEST_F(Episodes, ReadsOmniglotAsItIsDistributed) {
   const auto root = real_data() / "omniglot";
   if (!fs::exists(root / "images_background_small1.zip")) GTEST_SKIP() << "no Omniglot below CAMBER_DATA";
-  const PictureSetOptions options{
+  const ImageSetOptions options{
       .path = root / "images_background_small1.zip", .size = 28, .colour = false, .ink = true};
   const auto small1 = read_omniglot(options);
   EXPECT_EQ(small1.num_classes(), 136);

@@ -45,24 +45,25 @@ TEST_F(FaultCopy, OfCloudsHoldsWhatLoadingGives) {
   for (const char* fault : {"beams:2", "limited_view:4", "dropped_objects:3", "shift:5", "dropped_points:2", "empty"}) {
     const Dataset written = copy(fault, fault);
     for (const Index sample : {simulated_world().test.samples[2], simulated_world().test.samples[13]}) {
-      const Frame frame = load_frame(written, sample, key_frames());
+      const KeyFrame frame = load_key_frame(written, sample, key_frames());
       const SensorFrame expected = at_loading(fault, sample);
       EXPECT_EQ(frame.points, expected.frame.points) << fault;
       for (std::size_t i = 0; i < frame.cameras.size(); ++i)
-        EXPECT_EQ(frame.cameras[i].picture.pixels, expected.frame.cameras[i].picture.pixels);
+        EXPECT_EQ(frame.cameras[i].image.pixels, expected.frame.cameras[i].image.pixels);
     }
   }
 }
 
 TEST_F(FaultCopy, OfRepeatedDeliveriesHoldsFilesAndHonestStamps) {
-  for (const char* fault : {"frozen:2", "frozen:1:earlier:lying", "stale:3", "stale:1:other_scene:lying"}) {
+  for (const char* fault :
+       {"frozen:2", "frozen:1:earlier:false_timestamps", "stale:3", "stale:1:other_scene:false_timestamps"}) {
     const Dataset written = copy(fault, fault);
     for (const Index sample : simulated_world().test.samples) {
-      const Frame frame = load_frame(written, sample, key_frames());
+      const KeyFrame frame = load_key_frame(written, sample, key_frames());
       const SensorFrame expected = at_loading(fault, sample);
       EXPECT_EQ(frame.points, expected.frame.points) << fault;
       for (std::size_t i = 0; i < frame.cameras.size(); ++i) {
-        EXPECT_EQ(frame.cameras[i].picture.pixels, expected.frame.cameras[i].picture.pixels);
+        EXPECT_EQ(frame.cameras[i].image.pixels, expected.frame.cameras[i].image.pixels);
         EXPECT_EQ(frame.cameras[i].timestamp, expected.sensors[i + 1].timestamp);
       }
       EXPECT_EQ(written.tables().sample_data[written.key_frame(sample, "LIDAR_TOP")].timestamp,
@@ -74,7 +75,7 @@ TEST_F(FaultCopy, OfRepeatedDeliveriesHoldsFilesAndHonestStamps) {
 TEST_F(FaultCopy, OfACalibrationHoldsTheBelievedMatrix) {
   const Dataset written = copy("calibration:4");
   for (const Index sample : {simulated_world().test.samples[2], simulated_world().test.samples[13]}) {
-    const Frame frame = load_frame(written, sample, key_frames());
+    const KeyFrame frame = load_key_frame(written, sample, key_frames());
     const SensorFrame expected = at_loading("calibration:4", sample);
     for (std::size_t i = 0; i < frame.cameras.size(); ++i)
       for (std::size_t k = 0; k < 16; ++k)
@@ -83,19 +84,19 @@ TEST_F(FaultCopy, OfACalibrationHoldsTheBelievedMatrix) {
   }
 }
 
-TEST_F(FaultCopy, OfPicturesIsDarkAndOffIsBlack) {
+TEST_F(FaultCopy, OfImagesIsDarkAndOffIsBlack) {
   const Dataset dark = copy("dark:5", "dark"), off = copy("cameras_off,lidar_off", "off");
-  const auto brightness = [](const Picture& picture) {
+  const auto brightness = [](const Image& image) {
     double sum = 0;
-    for (const std::uint8_t value : picture.pixels) sum += value;
-    return sum / static_cast<double>(picture.pixels.size());
+    for (const std::uint8_t value : image.pixels) sum += value;
+    return sum / static_cast<double>(image.pixels.size());
   };
   for (const Index sample : {simulated_world().test.samples[2], simulated_world().test.samples[13]}) {
-    const Frame clean = load_frame(simulated_world().dataset, sample, key_frames());
-    EXPECT_NEAR(brightness(load_frame(dark, sample, key_frames()).cameras[0].picture),
-                0.08 * brightness(clean.cameras[0].picture), 3);
-    const Frame nothing = load_frame(off, sample, key_frames());
-    EXPECT_EQ(brightness(nothing.cameras[0].picture), 0);
+    const KeyFrame clean = load_key_frame(simulated_world().dataset, sample, key_frames());
+    EXPECT_NEAR(brightness(load_key_frame(dark, sample, key_frames()).cameras[0].image),
+                0.08 * brightness(clean.cameras[0].image), 3);
+    const KeyFrame nothing = load_key_frame(off, sample, key_frames());
+    EXPECT_EQ(brightness(nothing.cameras[0].image), 0);
     EXPECT_TRUE(nothing.points.empty());
   }
 }

@@ -41,9 +41,9 @@ bool same_points(const SensorFrame& a, const SensorFrame& b) {
   return a.frame.points == b.frame.points;
 }
 
-bool same_pictures(const SensorFrame& a, const SensorFrame& b) {
+bool same_images(const SensorFrame& a, const SensorFrame& b) {
   return std::equal(a.frame.cameras.begin(), a.frame.cameras.end(), b.frame.cameras.begin(),
-                    [](const CameraView& x, const CameraView& y) { return x.picture.pixels == y.picture.pixels; });
+                    [](const CameraView& x, const CameraView& y) { return x.image.pixels == y.image.pixels; });
 }
 
 bool same_projection(const SensorFrame& a, const SensorFrame& b) {
@@ -52,12 +52,11 @@ bool same_projection(const SensorFrame& a, const SensorFrame& b) {
       [](const CameraView& x, const CameraView& y) { return x.camera.lidar_to_image == y.camera.lidar_to_image; });
 }
 
-double mean(const Picture& picture) {
-  return std::accumulate(picture.pixels.begin(), picture.pixels.end(), 0.0) /
-         static_cast<double>(picture.pixels.size());
+double mean(const Image& image) {
+  return std::accumulate(image.pixels.begin(), image.pixels.end(), 0.0) / static_cast<double>(image.pixels.size());
 }
 
-double difference(const Picture& a, const Picture& b) {
+double difference(const Image& a, const Image& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.pixels.size(); ++i) sum += std::abs(int{a.pixels[i]} - int{b.pixels[i]});
   return sum / static_cast<double>(a.pixels.size());
@@ -88,7 +87,7 @@ TEST_P(EveryFault, LeavesTheTruthAndTheOtherSensorsAlone) {
   EXPECT_EQ(faulty.frame.timestamp, clean.frame.timestamp);
   const bool lidar = fault_row(GetParam().kind).sensor == "LiDAR";
   if (lidar) {
-    EXPECT_TRUE(same_pictures(clean, faulty));
+    EXPECT_TRUE(same_images(clean, faulty));
     EXPECT_TRUE(same_projection(clean, faulty));
     for (std::size_t i = 1; i < clean.sensors.size(); ++i) EXPECT_EQ(faulty.sensors[i].quality, 1);
   } else {
@@ -107,7 +106,7 @@ TEST_P(EveryFault, ChangesWhatItNamesAndStatesItsQuality) {
     EXPECT_LE(faulty.sensors[0].quality, row.quality[static_cast<std::size_t>(GetParam().severity - 1)]);
     EXPECT_EQ(faulty.frame.lidar_available, !row.known);
   } else {
-    EXPECT_FALSE(same_pictures(clean, faulty) && same_projection(clean, faulty));
+    EXPECT_FALSE(same_images(clean, faulty) && same_projection(clean, faulty));
     int hit = 0;
     for (std::size_t i = 1; i < faulty.sensors.size(); ++i) {
       if (faulty.sensors[i].quality == 1) continue;
@@ -127,7 +126,7 @@ TEST_P(EveryFault, ChangesWhatItNamesAndStatesItsQuality) {
 TEST_P(EveryFault, SameSeedSameBytes) {
   const SensorFrame once = load(text()), again = load(text());
   EXPECT_TRUE(same_points(once, again));
-  EXPECT_TRUE(same_pictures(once, again));
+  EXPECT_TRUE(same_images(once, again));
   EXPECT_TRUE(same_projection(once, again));
   for (std::size_t i = 0; i < once.sensors.size(); ++i)
     EXPECT_EQ(once.sensors[i].timestamp, again.sensors[i].timestamp);
@@ -144,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(All, EveryFault, testing::ValuesIn(every_case()), [](co
   return std::string(fault_row(test.param.kind).name) + "_" + std::to_string(test.param.severity);
 });
 
-TEST(Frozen, RepeatsThePictureOfSomeFramesAgo) {
+TEST(Frozen, RepeatsTheImageOfSomeFramesAgo) {
   const Tables& tables = simulated_world().dataset.tables();
   const SensorFrame now = load("none");
   Index ago = middle_sample();
@@ -152,13 +151,13 @@ TEST(Frozen, RepeatsThePictureOfSomeFramesAgo) {
     ago = tables.sample[ago].previous;
     const SensorFrame then = load("none", 1, ago);
     const std::string text = "frozen:" + std::to_string(severity) + ":earlier";
-    const SensorFrame honest = load(text), lying = load(text + ":lying");
-    EXPECT_TRUE(same_pictures(honest, then));
-    EXPECT_TRUE(same_pictures(lying, then));
+    const SensorFrame honest = load(text), wrong = load(text + ":false_timestamps");
+    EXPECT_TRUE(same_images(honest, then));
+    EXPECT_TRUE(same_images(wrong, then));
     EXPECT_TRUE(same_projection(honest, now));
     for (std::size_t i = 1; i < now.sensors.size(); ++i) {
       EXPECT_EQ(honest.sensors[i].timestamp, then.sensors[i].timestamp);
-      EXPECT_EQ(lying.sensors[i].timestamp, now.sensors[i].timestamp);
+      EXPECT_EQ(wrong.sensors[i].timestamp, now.sensors[i].timestamp);
       EXPECT_EQ(honest.sensors[i].held, severity);
       EXPECT_EQ(honest.sensors[i].source, ago);
       EXPECT_EQ(honest.sensors[i].quality, 0);
@@ -170,10 +169,10 @@ TEST(Stale, RepeatsTheCloudOfSomeFramesAgoOrOfAnotherScene) {
   const Tables& tables = simulated_world().dataset.tables();
   const Index before = tables.sample[middle_sample()].previous;
   const SensorFrame then = load("none", 1, before), honest = load("stale:1:earlier"),
-                    lying = load("stale:1:earlier:lying");
+                    wrong = load("stale:1:earlier:false_timestamps");
   EXPECT_TRUE(same_points(honest, then));
   EXPECT_EQ(honest.sensors[0].timestamp, then.frame.timestamp);
-  EXPECT_EQ(lying.sensors[0].timestamp, lying.frame.timestamp);
+  EXPECT_EQ(wrong.sensors[0].timestamp, wrong.frame.timestamp);
   EXPECT_DOUBLE_EQ(honest.sensors[0].quality, 0.8);
   const SensorFrame foreign = load("stale:1:other_scene");
   EXPECT_EQ(foreign.sensors[0].quality, 0);
@@ -201,12 +200,12 @@ TEST(Stale, AFirstFrameTakesAnotherSceneOfThePoolOnly) {
             "[fault] a frame to repeat must exist: the scene has no earlier one and the split no other scene");
 }
 
-TEST(PictureFaults, DoWhatTheirParameterSays) {
+TEST(ImageFaults, DoWhatTheirParameterSays) {
   const SensorFrame clean = load("none");
-  const Picture& before = clean.frame.cameras[0].picture;
+  const Image& before = clean.frame.cameras[0].image;
   for (int severity = 1; severity <= 5; ++severity) {
     const auto after = [&](const char* name) {
-      return load(std::string(name) + ":" + std::to_string(severity)).frame.cameras[0].picture;
+      return load(std::string(name) + ":" + std::to_string(severity)).frame.cameras[0].image;
     };
     const auto index = static_cast<std::size_t>(severity - 1);
     EXPECT_NEAR(mean(after("dark")) / mean(before), fault_row(FaultKind::kDark).value[index], 0.03);
@@ -216,18 +215,18 @@ TEST(PictureFaults, DoWhatTheirParameterSays) {
     EXPECT_NEAR(mean(after("blur")), mean(before), 1.5);
     EXPECT_GT(mean(after("rain")), mean(before));
   }
-  const Picture black = load("black:5").frame.cameras[3].picture;
+  const Image black = load("black:5").frame.cameras[3].image;
   EXPECT_EQ(mean(black), 0);
 }
 
-TEST(PictureFaults, BlurHasTheStatedDeviation) {
+TEST(ImageFaults, BlurHasTheStatedDeviation) {
   for (int severity = 1; severity <= 5; ++severity) {
     // The slope of a blurred edge is the filter itself.
-    Picture edge{.width = 200, .height = 80, .pixels = std::vector<std::uint8_t>(std::size_t{200} * 80 * 3)};
+    Image edge{.width = 200, .height = 80, .pixels = std::vector<std::uint8_t>(std::size_t{200} * 80 * 3)};
     for (std::int64_t y = 0; y < edge.height; ++y)
       for (std::int64_t x = 100; x < edge.width; ++x) edge.row(y)[3 * x] = 255;
     const Fault fault{.kind = FaultKind::kBlur, .severity = severity};
-    degrade_picture(edge, fault, random::Stream(1, "blur"));
+    degrade_image(edge, fault, random::Stream(1, "blur"));
     double mass = 0, center = 0, square = 0;
     for (std::int64_t x = 1; x < edge.width; ++x) {
       const double slope = int{edge.row(40)[3 * x]} - int{edge.row(40)[3 * x - 3]};
@@ -285,9 +284,9 @@ TEST(PointFaults, MoveOrDropObjectsAndNothingElse) {
   EXPECT_LT(dropped.frame.points.size(), clean.frame.points.size());
 }
 
-TEST(Calibration, MovesProjectionsByTheAngleAndKeepsPictures) {
+TEST(Calibration, MovesProjectionsByTheAngleAndKeepsImages) {
   const SensorFrame clean = load("none"), turned = load("calibration:5");
-  EXPECT_TRUE(same_pictures(clean, turned));
+  EXPECT_TRUE(same_images(clean, turned));
   const geometry::Vector3 ahead{0, 15, -1};
   const double moved =
       std::abs(clean.frame.cameras[0].camera.project(ahead).u - turned.frame.cameras[0].camera.project(ahead).u);

@@ -46,10 +46,10 @@ TEST(Fault, TextComesBack) {
       EXPECT_EQ(parse_fault(Fault{.kind = row.kind, .severity = severity}.text()),
                 (Fault{.kind = row.kind, .severity = severity}));
   const Fault frozen{FaultKind::kFrozen, 4, FaultSource::kOtherScene, true};
-  EXPECT_EQ(frozen.text(), "frozen:4:other_scene:lying");
-  EXPECT_EQ(parse_fault("frozen:4:mixed:honest").text(), "frozen:4");
-  EXPECT_EQ(parse_fault("stale:lying").text(), "stale:3:lying");
-  EXPECT_EQ(parse_fault("frozen:lying:other_scene:4"), frozen);
+  EXPECT_EQ(frozen.text(), "frozen:4:other_scene:false_timestamps");
+  EXPECT_EQ(parse_fault("frozen:4:mixed:true_timestamps").text(), "frozen:4");
+  EXPECT_EQ(parse_fault("stale:false_timestamps").text(), "stale:3:false_timestamps");
+  EXPECT_EQ(parse_fault("frozen:false_timestamps:other_scene:4"), frozen);
   EXPECT_EQ(parse_fault("dark").severity, 3);
   EXPECT_TRUE(parse_faults("none").empty());
   EXPECT_EQ(parse_faults("all", 5).size(), fault_table().size());
@@ -61,17 +61,19 @@ TEST(Fault, TextComesBack) {
 TEST(Fault, RefusesWhatItDoesNotKnow) {
   EXPECT_NE(message_of([] { parse_fault("frozn"); }).find("got 'frozn' (did you mean 'frozen'?)"), std::string::npos);
   EXPECT_EQ(message_of([] { parse_fault("dark:6"); }), "[fault] severity must be 1 to 5, got 6");
-  EXPECT_EQ(message_of([] { parse_fault("dark:lying"); }),
-            "[fault] 'dark:lying' must be kind[:severity][:earlier|other_scene|mixed][:honest|lying], got 'lying'");
-  EXPECT_EQ(message_of([] { parse_fault("dark:"); }),
-            "[fault] 'dark:' must be kind[:severity][:earlier|other_scene|mixed][:honest|lying], got ''");
+  EXPECT_EQ(message_of([] { parse_fault("dark:false_timestamps"); }),
+            "[fault] 'dark:false_timestamps' must be "
+            "kind[:severity][:earlier|other_scene|mixed][:true_timestamps|false_timestamps], got 'false_timestamps'");
+  EXPECT_EQ(
+      message_of([] { parse_fault("dark:"); }),
+      "[fault] 'dark:' must be kind[:severity][:earlier|other_scene|mixed][:true_timestamps|false_timestamps], got ''");
 }
 
 TEST(FaultOptions, DrawsKindsAndSeveritiesAsWeighted) {
-  FaultOptions options{.share = 0.6, .kinds = {"dark", "stale"}, .weights = {1, 3}, .lying_share = 0.5};
+  FaultOptions options{.share = 0.6, .kinds = {"dark", "stale"}, .weights = {1, 3}, .false_timestamp_share = 0.5};
   options.validate();
   std::map<std::string, int> count;
-  int none = 0, lying = 0;
+  int none = 0, false_stamps = 0;
   constexpr int kDraws = 8000;
   for (std::uint64_t i = 0; i < kDraws; ++i) {
     const auto faults = draw_faults(options, random::Stream(1, "draw").at(i));
@@ -80,7 +82,7 @@ TEST(FaultOptions, DrawsKindsAndSeveritiesAsWeighted) {
       continue;
     }
     ++count[std::string(fault_row(faults[0].kind).name)];
-    lying += faults[0].lying ? 1 : 0;
+    false_stamps += faults[0].false_timestamps ? 1 : 0;
     EXPECT_GE(faults[0].severity, 1);
     EXPECT_LE(faults[0].severity, 3);
     EXPECT_EQ(faults[0], draw_faults(options, random::Stream(1, "draw").at(i))[0]);
@@ -88,7 +90,7 @@ TEST(FaultOptions, DrawsKindsAndSeveritiesAsWeighted) {
   EXPECT_NEAR(none / double{kDraws}, 0.4, 0.02);
   EXPECT_NEAR(count["dark"] / double{kDraws}, 0.15, 0.02);
   EXPECT_NEAR(count["stale"] / double{kDraws}, 0.45, 0.02);
-  EXPECT_NEAR(lying / double{kDraws}, 0.225, 0.02);
+  EXPECT_NEAR(false_stamps / double{kDraws}, 0.225, 0.02);
 }
 
 TEST(FaultOptions, RefusesListsThatDoNotFit) {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "camber/data/cue_separation.h"
-#include "camber/data/frame_picture.h"
+#include "camber/data/frame_image.h"
 #include "camber/simulation/simulate.h"
 #include "data/simulated_world.h"
 #include "data/small_world.h"
@@ -37,11 +37,11 @@ TEST(Gates, TheWorldsPairsAreConfusableForOneSensorEach) {
   EXPECT_NEAR(upright.size, 0.5, 0.1);
   EXPECT_NEAR(upright.lidar, 0.5, 0.12);
   EXPECT_NEAR(upright.color, 0.5, 0.1);
-  EXPECT_GT(upright.picture, 0.8);
+  EXPECT_GT(upright.image, 0.8);
   const PairProbe& vehicles = pair_of(report, "vehicle.car", "vehicle.truck");
   EXPECT_GT(vehicles.lidar, 0.9);
   EXPECT_NEAR(vehicles.color, 0.5, 0.12);
-  EXPECT_LT(vehicles.picture, vehicles.lidar - 0.15);
+  EXPECT_LT(vehicles.image, vehicles.lidar - 0.15);
 }
 
 TEST(Gates, AreCountedConsistently) {
@@ -91,18 +91,18 @@ TEST(CueSeparation, EveryFaultThatCuesMustBetrayIsBetrayed) {
   EXPECT_NEAR(cue_separation(world.dataset, world.test.samples, simulated_frames(), hidden, 3)[0].joint, 0.5, 0.01);
 }
 
-TEST(FramePicture, ShowsCamerasAndBirdsEyeView) {
+TEST(FrameImage, ShowsCamerasAndBirdsEyeView) {
   const auto& world = simulated_world();
-  const SensorFrame clean = clean_sensor_frame(load_frame(world.dataset, world.all.samples[3], simulated_frames()));
+  const SensorFrame clean = clean_sensor_frame(load_key_frame(world.dataset, world.all.samples[3], simulated_frames()));
   const drawing::Canvas canvas = draw_frame(clean);
   EXPECT_EQ(canvas.width(), 3 * 362 + 432);
-  // The middle of a camera's picture shows that picture's pixel, three by three.
-  FramePictureOptions plain{.boxes = false};
+  // The middle of a camera's image shows that image's pixel, three by three.
+  FrameImageOptions plain{.boxes = false};
   const drawing::Canvas bare = draw_frame(clean, plain);
-  const Picture& picture = clean.frame.cameras[1].picture;
+  const Image& image = clean.frame.cameras[1].image;
   const drawing::Colour pixel = bare.pixel(362 + 3 * 60 + 1, 3 * 40 + 1);
-  EXPECT_EQ(pixel.red, picture.row(40)[std::ptrdiff_t{3} * 60]);
-  EXPECT_EQ(pixel.blue, picture.row(40)[std::ptrdiff_t{3} * 60 + 2]);
+  EXPECT_EQ(pixel.red, image.row(40)[std::ptrdiff_t{3} * 60]);
+  EXPECT_EQ(pixel.blue, image.row(40)[std::ptrdiff_t{3} * 60 + 2]);
   // A box's centre lies on its outline's inside: the front tick of the first object near the car is drawn there.
   const FrameObject* near = nullptr;
   for (const FrameObject& object : clean.frame.objects)

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-class KeyFrame : public testing::Test {
+class RealKeyFrame : public testing::Test {
  protected:
   void SetUp() override {
     root_ = tests::real_data() / "nuscenes_keyframe";
@@ -27,18 +27,18 @@ class KeyFrame : public testing::Test {
     golden_ = Json::parse(std::ifstream(root_ / "projection_golden.json"));
   }
 
-  Frame load(FrameOptions options = {}) const {
+  KeyFrame load(FrameOptions options = {}) const {
     options.cameras = golden_.at("camera_order").get<std::vector<std::string>>();
     const Dataset dataset(root_, "v1.0-keyframe");
-    return load_frame(dataset, 0, options);
+    return load_key_frame(dataset, 0, options);
   }
 
   std::filesystem::path root_;
   Json golden_;
 };
 
-TEST_F(KeyFrame, EveryGoldenProjectionWithinAThousandthOfAPixel) {
-  const Frame frame = load({.load_points = false, .load_pictures = false});
+TEST_F(RealKeyFrame, EveryGoldenProjectionWithinAThousandthOfAPixel) {
+  const KeyFrame frame = load({.load_points = false, .load_images = false});
   ASSERT_EQ(frame.cameras.size(), 6);
   int checked = 0;
   double worst = 0;
@@ -67,8 +67,8 @@ TEST_F(KeyFrame, EveryGoldenProjectionWithinAThousandthOfAPixel) {
   std::printf("golden projections: %d of 80 within 1e-3 px, worst %.2e px\n", checked, worst);
 }
 
-TEST_F(KeyFrame, BoxesOfTheTablesAreTheGoldenBoxes) {
-  const Frame frame = load({.load_points = false, .load_pictures = false});
+TEST_F(RealKeyFrame, BoxesOfTheTablesAreTheGoldenBoxes) {
+  const KeyFrame frame = load({.load_points = false, .load_images = false});
   ASSERT_EQ(frame.objects.size(), 68);  // the 69th is of a class that the tables leave out
   std::size_t next = 0;
   for (const Json& object : golden_.at("gt")) {
@@ -84,10 +84,10 @@ TEST_F(KeyFrame, BoxesOfTheTablesAreTheGoldenBoxes) {
   }
 }
 
-TEST_F(KeyFrame, PointsInsideBoxesAreThoseThatTheTablesCount) {
-  FrameOptions options{.load_pictures = false};
+TEST_F(RealKeyFrame, PointsInsideBoxesAreThoseThatTheTablesCount) {
+  FrameOptions options{.load_images = false};
   options.range = {-200, 200, -200, 200, -50, 50};
-  const Frame frame = load(options);
+  const KeyFrame frame = load(options);
   EXPECT_EQ(frame.points.size(), 34688);
   int equal = 0, objects = 0, difference = 0;
   for (const Json& object : golden_.at("gt")) {
@@ -113,10 +113,10 @@ TEST_F(KeyFrame, PointsInsideBoxesAreThoseThatTheTablesCount) {
               of_tables, frame.objects.size());
 }
 
-TEST_F(KeyFrame, RangeAndGridHoldTheMeasuredCounts) {
-  FrameOptions options{.load_pictures = false};
+TEST_F(RealKeyFrame, RangeAndGridHoldTheMeasuredCounts) {
+  FrameOptions options{.load_images = false};
   options.range = {-54, 54, -54, 54, -5, 3};
-  const Frame frame = load(options);
+  const KeyFrame frame = load(options);
   EXPECT_EQ(frame.points.size(), 32330);
   for (const Json& object : golden_.at("gt")) {
     const Json& yx = object["bev_metric_0p8m_yx"];
@@ -129,30 +129,30 @@ TEST_F(KeyFrame, RangeAndGridHoldTheMeasuredCounts) {
   }
 }
 
-TEST_F(KeyFrame, PicturesAreTheNetworksSize) {
-  const Frame frame = load({.load_points = false});
+TEST_F(RealKeyFrame, ImagesAreTheNetworksSize) {
+  const KeyFrame frame = load({.load_points = false});
   for (const CameraView& view : frame.cameras) {
     EXPECT_TRUE(view.available);
-    EXPECT_EQ(view.picture.width, 800);
-    EXPECT_EQ(view.picture.height, 320);
-    // A picture by day: neither black nor white.
+    EXPECT_EQ(view.image.width, 800);
+    EXPECT_EQ(view.image.height, 320);
+    // An image by day: neither black nor white.
     double sum = 0;
-    for (const std::uint8_t byte : view.picture.pixels) sum += byte;
-    const double mean = sum / static_cast<double>(view.picture.pixels.size());
+    for (const std::uint8_t byte : view.image.pixels) sum += byte;
+    const double mean = sum / static_cast<double>(view.image.pixels.size());
     EXPECT_GT(mean, 40);
     EXPECT_LT(mean, 215);
   }
 }
 
 // The scaled decoding gives what decoding whole and shrinking gives.
-TEST_F(KeyFrame, ScaledDecodingIsCloseToTheWholePictureShrunk) {
+TEST_F(RealKeyFrame, ScaledDecodingIsCloseToTheWholeImageShrunk) {
   const Dataset dataset(root_, "v1.0-keyframe");
   const auto path = dataset.path_of(dataset.tables().sample_data[dataset.key_frame(0, "CAM_FRONT")]);
-  const auto transform = geometry::PictureTransform::fit_bottom(1600, 900, 800, 320);
+  const auto transform = geometry::ImageTransform::fit_bottom(1600, 900, 800, 320);
   const std::string content = storage::read_file(path);
   const std::span bytes(reinterpret_cast<const std::uint8_t*>(content.data()), content.size());
-  const Picture whole = transform_picture(decode_jpeg(bytes, "x"), {1600, 900}, transform);
-  const Picture scaled = load_picture(path, {1600, 900}, transform);
+  const Image whole = transform_image(decode_jpeg(bytes, "x"), {1600, 900}, transform);
+  const Image scaled = load_image(path, {1600, 900}, transform);
   double difference = 0;
   for (std::size_t i = 0; i < whole.pixels.size(); ++i) difference += std::abs(whole.pixels[i] - scaled.pixels[i]);
   EXPECT_LT(difference / static_cast<double>(whole.pixels.size()), 2.5);

@@ -23,7 +23,7 @@ using tests::simulated_world;
 
 LoaderOptions options() {
   LoaderOptions result{.frame = tests::simulated_frames(), .batch_size = 3};
-  result.faults.lying_share = 0.3;
+  result.faults.false_timestamp_share = 0.3;
   return result;
 }
 
@@ -32,11 +32,11 @@ std::string bytes_of(const Batch& batch) {
   std::string bytes;
   const auto add = [&bytes](const void* data, std::size_t size) { bytes.append(static_cast<const char*>(data), size); };
   for (const LoadedSample& sample : batch.samples) {
-    const Frame& frame = sample.sensor_frame.frame;
+    const KeyFrame& frame = sample.sensor_frame.frame;
     add(&frame.sample, sizeof(frame.sample));
     add(frame.points.data(), frame.points.size() * sizeof(LidarPoint));
     for (const CameraView& view : frame.cameras) {
-      add(view.picture.pixels.data(), view.picture.pixels.size());
+      add(view.image.pixels.data(), view.image.pixels.size());
       add(view.camera.lidar_to_image.data(), sizeof(geometry::Matrix4));
       add(&view.timestamp, sizeof(view.timestamp));
     }
@@ -102,19 +102,19 @@ TEST(Loader, EveryEpochHasEverySampleOnceInAnotherOrder) {
 TEST(Loader, FixedFaultsAreThoseOfLoadSensorFrame) {
   const auto& world = simulated_world();
   LoaderOptions fixed = options();
-  fixed.fixed_faults = parse_faults("stale:2:lying,dark:4");
+  fixed.fixed_faults = parse_faults("stale:2:false_timestamps,dark:4");
   fixed.augmentation = AugmentationOptions::none();
   fixed.shuffle = false;
   fixed.epochs = 1;
   Loader loader(world.dataset, world.test.samples, fixed, 5, 2);
   std::size_t position = 0;
-  const std::vector<Fault> faults = parse_faults("stale:2:lying,dark:4");
+  const std::vector<Fault> faults = parse_faults("stale:2:false_timestamps,dark:4");
   while (const auto batch = loader.next()) {
     for (const LoadedSample& sample : batch->samples) {
       const SensorFrame expected = load_sensor_frame(world.dataset, world.test.samples[position++], fixed.frame, faults,
                                                      world.test.samples, random::Stream(5, "faults"));
       EXPECT_EQ(sample.sensor_frame.frame.points, expected.frame.points);
-      EXPECT_EQ(sample.sensor_frame.frame.cameras[0].picture.pixels, expected.frame.cameras[0].picture.pixels);
+      EXPECT_EQ(sample.sensor_frame.frame.cameras[0].image.pixels, expected.frame.cameras[0].image.pixels);
       EXPECT_EQ(sample.sensor_frame.sensors[0].timestamp, expected.sensors[0].timestamp);
     }
   }
@@ -137,7 +137,7 @@ TEST(Loader, OneFrameCanBeFrozenFromItsPool) {
   const SensorFrame expected =
       load_sensor_frame(world.dataset, first, frozen.frame, parse_faults("frozen:3:other_scene"), world.all.samples,
                         random::Stream(5, "faults"));
-  EXPECT_EQ(batch->samples[0].sensor_frame.frame.cameras[0].picture.pixels, expected.frame.cameras[0].picture.pixels);
+  EXPECT_EQ(batch->samples[0].sensor_frame.frame.cameras[0].image.pixels, expected.frame.cameras[0].image.pixels);
 }
 
 TEST(Loader, TurningFaultsOffChangesNoAugmentationAndNoOrder) {
@@ -151,7 +151,7 @@ TEST(Loader, TurningFaultsOffChangesNoAugmentationAndNoOrder) {
     for (std::size_t i = 0; i < a->samples.size(); ++i) {
       EXPECT_EQ(a->samples[i].sensor_frame.frame.sample, b->samples[i].sensor_frame.frame.sample);
       EXPECT_EQ(a->samples[i].augmentation.world, b->samples[i].augmentation.world);
-      EXPECT_EQ(a->samples[i].augmentation.pictures, b->samples[i].augmentation.pictures);
+      EXPECT_EQ(a->samples[i].augmentation.images, b->samples[i].augmentation.images);
     }
   }
 }

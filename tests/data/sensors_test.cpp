@@ -73,24 +73,24 @@ TEST(Points, OfEarlierSweepsJoinTheKeyFrameWithTheirTimeLag) {
             "[aggregate_sweeps] reference_channel must have a key frame in sample 'sample-0-0', got 'LIDAR_SIDE'");
 }
 
-TEST(Pictures, AreDecodedAtTheSmallestScaleThatServes) {
+TEST(Images, AreDecodedAtTheSmallestScaleThatServes) {
   const std::vector<std::uint8_t> bytes = tests::make_jpeg(160, 90);
-  EXPECT_EQ(jpeg_size(bytes, "x"), (PictureSize{160, 90}));
+  EXPECT_EQ(jpeg_size(bytes, "x"), (ImageSize{160, 90}));
   for (const auto& [scale, width, height] :
        {std::tuple{1.0, 160, 90}, {0.5, 80, 45}, {0.51, 100, 57}, {0.01, 20, 12}}) {
-    const Picture picture = decode_jpeg(bytes, "x", scale);
-    EXPECT_EQ(picture.width, width) << scale;
-    EXPECT_EQ(picture.height, height) << scale;
-    EXPECT_EQ(picture.pixels.size(), static_cast<std::size_t>(3 * width * height));
+    const Image image = decode_jpeg(bytes, "x", scale);
+    EXPECT_EQ(image.width, width) << scale;
+    EXPECT_EQ(image.height, height) << scale;
+    EXPECT_EQ(image.pixels.size(), static_cast<std::size_t>(3 * width * height));
     // Red grows with x, green with y.
     const std::int64_t column = width / 2, row = height / 2;
     const double x = static_cast<double>(column) + 0.5, y = static_cast<double>(row) + 0.5;
-    EXPECT_NEAR(picture.row(row)[3 * column], 255 * x / width, 3) << scale;
-    EXPECT_NEAR(picture.row(row)[3 * column + 1], 255 * y * 160 / (90 * width), 4) << scale;
+    EXPECT_NEAR(image.row(row)[3 * column], 255 * x / width, 3) << scale;
+    EXPECT_NEAR(image.row(row)[3 * column + 1], 255 * y * 160 / (90 * width), 4) << scale;
   }
 }
 
-TEST(Pictures, ThatAreNoneOrDamagedAreRefused) {
+TEST(Images, ThatAreNoneOrDamagedAreRefused) {
   const std::vector<std::uint8_t> bytes = tests::make_jpeg(160, 90);
   EXPECT_EQ(message_of([&] { decode_jpeg({bytes.data(), 0}, "a.jpg"); }), "[decode_jpeg] a.jpg: is not a JPEG file");
   const std::vector<std::uint8_t> png = {0x89, 'P', 'N', 'G', 1, 2, 3, 4};
@@ -112,29 +112,28 @@ TEST(Pictures, ThatAreNoneOrDamagedAreRefused) {
   tests::write_bytes(folder.path() / "a.jpg", bytes);
   EXPECT_EQ(
       message_of([&] {
-        load_picture(folder.path() / "a.jpg", {1600, 900}, geometry::PictureTransform::fit_bottom(1600, 900, 800, 320));
+        load_image(folder.path() / "a.jpg", {1600, 900}, geometry::ImageTransform::fit_bottom(1600, 900, 800, 320));
       }),
-      "[load_picture] " + (folder.path() / "a.jpg").string() +
+      "[load_image] " + (folder.path() / "a.jpg").string() +
           " must be 1600 x 900 pixels as the tables say, got 160 x 90");
 }
 
-// A picture whose red is the column and whose green is the row.
-Picture ramp(std::int64_t width, std::int64_t height) {
-  Picture picture{.width = width, .height = height};
+// An image whose red is the column and whose green is the row.
+Image ramp(std::int64_t width, std::int64_t height) {
+  Image image{.width = width, .height = height};
   for (std::int64_t y = 0; y < height; ++y)
     for (std::int64_t x = 0; x < width; ++x)
-      for (const std::int64_t value : {x, y, std::int64_t{7}})
-        picture.pixels.push_back(static_cast<std::uint8_t>(value));
-  return picture;
+      for (const std::int64_t value : {x, y, std::int64_t{7}}) image.pixels.push_back(static_cast<std::uint8_t>(value));
+  return image;
 }
 
-TEST(Pictures, TransformFollowsItsMatrix) {
-  const Picture source = ramp(200, 100);
+TEST(Images, TransformFollowsItsMatrix) {
+  const Image source = ramp(200, 100);
   for (const bool flip : {false, true}) {
     for (const double resize : {1.0, 0.5, 0.37, 1.4}) {
-      geometry::PictureTransform transform{.resize = resize, .crop_x = 10, .crop_y = 5, .width = 60, .height = 24};
+      geometry::ImageTransform transform{.resize = resize, .crop_x = 10, .crop_y = 5, .width = 60, .height = 24};
       transform.flip = flip;
-      const Picture result = transform_picture(source, {200, 100}, transform);
+      const Image result = transform_image(source, {200, 100}, transform);
       const geometry::Matrix3 m = transform.matrix();
       for (const std::int64_t x : {0, 17, 59}) {
         for (const std::int64_t y : {0, 11, 23}) {
@@ -150,12 +149,12 @@ TEST(Pictures, TransformFollowsItsMatrix) {
   }
 }
 
-TEST(Pictures, WithoutResizeAreCutExactlyAndBlackBeyondTheBorder) {
-  const Picture source = ramp(40, 30);
-  const Picture result =
-      transform_picture(source, {40, 30}, {.resize = 1, .crop_x = -2, .crop_y = 26, .width = 44, .height = 8});
+TEST(Images, WithoutResizeAreCutExactlyAndBlackBeyondTheBorder) {
+  const Image source = ramp(40, 30);
+  const Image result =
+      transform_image(source, {40, 30}, {.resize = 1, .crop_x = -2, .crop_y = 26, .width = 44, .height = 8});
   EXPECT_EQ(result.row(0)[3], 0);
-  EXPECT_EQ(result.row(0)[5], 0);  // left of the picture
+  EXPECT_EQ(result.row(0)[5], 0);  // left of the image
   EXPECT_EQ(result.row(0)[3 * 2 + 2], 7);
   for (std::int64_t x = 0; x < 40; ++x) {
     EXPECT_EQ(result.row(3)[3 * (x + 2)], x);
@@ -164,55 +163,54 @@ TEST(Pictures, WithoutResizeAreCutExactlyAndBlackBeyondTheBorder) {
   EXPECT_EQ(result.row(4)[3 * 10 + 2], 0);  // below it
 }
 
-TEST(Pictures, ThatFitAlreadyStayAsTheyAre) {
-  const Picture source = ramp(40, 30);
-  EXPECT_EQ(transform_picture(source, {40, 30}, {.width = 40, .height = 30}).pixels, source.pixels);
-  const Picture smaller = transform_picture(source, {80, 60}, {.width = 40, .height = 30});  // decoded at half the size
+TEST(Images, ThatFitAlreadyStayAsTheyAre) {
+  const Image source = ramp(40, 30);
+  EXPECT_EQ(transform_image(source, {40, 30}, {.width = 40, .height = 30}).pixels, source.pixels);
+  const Image smaller = transform_image(source, {80, 60}, {.width = 40, .height = 30});  // decoded at half the size
   EXPECT_EQ(smaller.row(15)[std::ptrdiff_t{3} * 20], 10);
 }
 
-// A picture that somebody else owns is read where it lies; one that is given away is not copied.
-TEST(Pictures, AreTransformedFromWhereTheyLie) {
-  Picture source{.width = 40, .height = 30, .pixels = {}};
+// An image that somebody else owns is read where it lies; one that is given away is not copied.
+TEST(Images, AreTransformedFromWhereTheyLie) {
+  Image source{.width = 40, .height = 30, .pixels = {}};
   for (int i = 0; i < 3 * 40 * 30; ++i) source.pixels.push_back(static_cast<std::uint8_t>(7 * i + i / 90));
   std::vector<std::uint8_t> turned(static_cast<std::size_t>(30 * 150));
   for (std::size_t y = 0; y < 30; ++y)
     for (std::size_t x = 0; x < 40; ++x)
       for (std::size_t c = 0; c < 3; ++c) turned[150 * y + 3 * x + c] = source.pixels[120 * y + 3 * x + 2 - c];
-  const PictureView view{.data = turned.data(), .width = 40, .height = 30, .pitch = 150, .order = ChannelOrder::kBgr};
-  for (const geometry::PictureTransform& transform :
-       {geometry::PictureTransform{.width = 40, .height = 30}, geometry::PictureTransform::fit_bottom(40, 30, 16, 8),
-        geometry::PictureTransform{.crop_x = -2, .width = 44, .height = 20, .flip = true}})
-    EXPECT_EQ(transform_picture(view, {40, 30}, transform).pixels,
-              transform_picture(source, {40, 30}, transform).pixels);
+  const ImageView view{.data = turned.data(), .width = 40, .height = 30, .pitch = 150, .order = ChannelOrder::kBgr};
+  for (const geometry::ImageTransform& transform :
+       {geometry::ImageTransform{.width = 40, .height = 30}, geometry::ImageTransform::fit_bottom(40, 30, 16, 8),
+        geometry::ImageTransform{.crop_x = -2, .width = 44, .height = 20, .flip = true}})
+    EXPECT_EQ(transform_image(view, {40, 30}, transform).pixels, transform_image(source, {40, 30}, transform).pixels);
   const std::uint8_t* const memory = source.pixels.data();
-  EXPECT_EQ(transform_picture(std::move(source), {40, 30}, {.width = 40, .height = 30}).pixels.data(), memory);
+  EXPECT_EQ(transform_image(std::move(source), {40, 30}, {.width = 40, .height = 30}).pixels.data(), memory);
 }
 
-TEST(Pictures, AreNormalisedBlueFirstAsCmtDoes) {
-  Picture picture{.width = 2, .height = 1, .pixels = {10, 20, 30, 40, 50, 60}};
+TEST(Images, AreNormalisedBlueFirstAsCmtDoes) {
+  Image image{.width = 2, .height = 1, .pixels = {10, 20, 30, 40, 50, 60}};
   std::vector<float> planes(6);
-  normalize_picture(picture, {}, planes.data());
+  normalize_image(image, {}, planes.data());
   EXPECT_FLOAT_EQ(planes[0], (30 - 103.530F) / 57.375F);
   EXPECT_FLOAT_EQ(planes[3], (50 - 116.280F) / 57.120F);
   EXPECT_FLOAT_EQ(planes[5], (40 - 123.675F) / 58.395F);
-  normalize_picture(picture, {.mean = {0, 0, 0}, .deviation = {1, 1, 1}, .blue_first = false}, planes.data());
+  normalize_image(image, {.mean = {0, 0, 0}, .deviation = {1, 1, 1}, .blue_first = false}, planes.data());
   EXPECT_EQ(planes, (std::vector<float>{10, 40, 20, 50, 30, 60}));
-  EXPECT_EQ(message_of([&] { normalize_picture(picture, {.mean = {1}}, planes.data()); }),
-            "[PictureNormalization] mean and deviation must have 3 numbers each, got 1 and 3");
+  EXPECT_EQ(message_of([&] { normalize_image(image, {.mean = {1}}, planes.data()); }),
+            "[ImageNormalization] mean and deviation must have 3 numbers each, got 1 and 3");
 }
 
-TEST(Frame, HoldsAnyRig) {
+TEST(KeyFrame, HoldsAnyRig) {
   const tests::TemporaryFolder folder;
   tests::write_small_world(folder.path());
   const Dataset dataset(folder.path(), tests::kSmallVersion);
-  FrameOptions options{.picture_width = 64, .picture_height = 32, .feature_stride = 8};
-  const Frame frame = load_frame(dataset, 1, options);
+  FrameOptions options{.image_width = 64, .image_height = 32, .feature_stride = 8};
+  const KeyFrame frame = load_key_frame(dataset, 1, options);
   EXPECT_EQ(frame.points.size(), 400);  // three earlier sweeps
   ASSERT_EQ(frame.cameras.size(), 2);
   EXPECT_EQ(frame.cameras[0].camera.name, "CAM_FRONT");
   EXPECT_EQ(frame.cameras[0].camera.columns, 8);
-  EXPECT_EQ(frame.cameras[0].picture.width, 64);
+  EXPECT_EQ(frame.cameras[0].image.width, 64);
   EXPECT_TRUE(frame.cameras[0].available);
   ASSERT_EQ(frame.objects.size(), 2);
   EXPECT_EQ(frame.objects[0].category, "vehicle.car");
@@ -221,15 +219,15 @@ TEST(Frame, HoldsAnyRig) {
   EXPECT_EQ(frame.objects[0].visible_share, 0.2);
   // Cameras by choice and in the order asked for.
   options.cameras = {"CAM_BACK"};
-  EXPECT_EQ(load_frame(dataset, 1, options).cameras.at(0).camera.name, "CAM_BACK");
+  EXPECT_EQ(load_key_frame(dataset, 1, options).cameras.at(0).camera.name, "CAM_BACK");
   options.cameras = {"CAM_TOP"};
-  EXPECT_EQ(message_of([&] { load_frame(dataset, 1, options); }),
+  EXPECT_EQ(message_of([&] { load_key_frame(dataset, 1, options); }),
             "[load_frame] cameras must be among CAM_FRONT, CAM_BACK, got 'CAM_TOP'");
-  EXPECT_EQ(message_of([&] { load_frame(dataset, 99, options); }),
+  EXPECT_EQ(message_of([&] { load_key_frame(dataset, 99, options); }),
             "[load_frame] sample must be a row of the sample table, got 99");
 }
 
-TEST(Frame, TakesAMissingSensorForAbsentAndAMissingFileForAnError) {
+TEST(KeyFrame, TakesAMissingSensorForAbsentAndAMissingFileForAnError) {
   const tests::TemporaryFolder folder;
   tests::TableTexts texts = tests::small_tables();
   // The front camera's first key frame becomes a sweep.
@@ -238,14 +236,14 @@ TEST(Frame, TakesAMissingSensorForAbsentAndAMissingFileForAnError) {
   rows.replace(rows.find("true", row), 4, "false");
   tests::write_small_world(folder.path(), texts);
   const Dataset dataset(folder.path(), tests::kSmallVersion);
-  const FrameOptions options{.picture_width = 64, .picture_height = 32, .feature_stride = 8};
-  const Frame frame = load_frame(dataset, 0, options);
+  const FrameOptions options{.image_width = 64, .image_height = 32, .feature_stride = 8};
+  const KeyFrame frame = load_key_frame(dataset, 0, options);
   EXPECT_FALSE(frame.cameras[0].available);
   EXPECT_TRUE(frame.cameras[1].available);
   EXPECT_EQ(frame.cameras[0].camera.cell_at({5, 0, 0}), std::nullopt);
   const auto file = folder.path() / "samples/CAM_BACK/data-0-CAM_BACK-0.jpg";
   std::filesystem::remove(file);
-  EXPECT_EQ(message_of([&] { load_frame(dataset, 0, options); }),
+  EXPECT_EQ(message_of([&] { load_key_frame(dataset, 0, options); }),
             "[storage] " + file.string() + " cannot be read: No such file or directory");
 }
 
@@ -258,9 +256,9 @@ TEST(Rig, ComesFromTablesOrFromOptionsAndAgrees) {
   rig.validate();
   const auto cameras = rig.cameras(64, 32, 8);
   ASSERT_EQ(cameras.size(), 2);
-  const Frame frame = load_frame(
+  const KeyFrame frame = load_key_frame(
       dataset, 0,
-      {.picture_width = 64, .picture_height = 32, .feature_stride = 8, .load_points = false, .load_pictures = false});
+      {.image_width = 64, .image_height = 32, .feature_stride = 8, .load_points = false, .load_images = false});
   for (std::size_t i = 0; i < 16; ++i)
     EXPECT_NEAR(cameras[0].lidar_to_image[i], frame.cameras[0].camera.lidar_to_image[i], 1e-9);
   Rig wrong = rig;

@@ -20,7 +20,7 @@ const SimulatedWorld& simulated_world() {
 }
 
 data::FrameOptions simulated_frames() {
-  data::FrameOptions options{.picture_width = 120, .picture_height = 48, .feature_stride = 8};
+  data::FrameOptions options{.image_width = 120, .image_height = 48, .feature_stride = 8};
   options.sweeps.previous = 2;
   return options;
 }

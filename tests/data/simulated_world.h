@@ -13,7 +13,7 @@ struct SimulatedWorld {
 
 const SimulatedWorld& simulated_world();
 
-/// Frames at the world's own picture size, three sweeps.
+/// Frames at the world's own image size, three sweeps.
 data::FrameOptions simulated_frames();
 
 }  // namespace camber::tests

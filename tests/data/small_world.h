@@ -34,7 +34,7 @@ void write_bytes(const std::filesystem::path& path, const std::vector<std::uint8
 void write_small_world(const std::filesystem::path& root, const TableTexts& tables = small_tables(), bool files = true);
 inline const std::string kSmallVersion = "v1.0-small";
 
-/// A JPEG of that size with a smooth picture.
+/// A JPEG of that size with a smooth image.
 std::vector<std::uint8_t> make_jpeg(int width, int height);
 /// A LiDAR file of `count` points on a ring of 10 m, ring number 0..31.
 std::vector<std::uint8_t> make_lidar(int count);

@@ -19,9 +19,9 @@ using tests::message_of;
 std::string after_change(const std::string& table, const std::string& from, const std::string& to) {
   tests::TableTexts tables = tests::small_tables();
   std::string& text = tables.at(table);
-  const std::size_t place = text.find(from);
-  EXPECT_NE(place, std::string::npos) << table << ": " << from;
-  text.replace(place, from.size(), to);
+  const std::size_t position = text.find(from);
+  EXPECT_NE(position, std::string::npos) << table << ": " << from;
+  text.replace(position, from.size(), to);
   const tests::TemporaryFolder folder;
   tests::write_small_world(folder.path(), tables, false);
   const std::string message = message_of([&] { load_tables(folder.path(), tests::kSmallVersion); });

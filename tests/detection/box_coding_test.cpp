@@ -25,7 +25,7 @@ TEST(BoxCode, PutsSizesBeforeHeightInCmtsOrder) {
   const auto code = encode_boxes(a_box(), BoxCode::kCmt);
   EXPECT_DOUBLE_EQ(code[0][2].item<double>(), std::log(4.4));
   EXPECT_DOUBLE_EQ(code[0][3].item<double>(), std::log(1.9));
-  EXPECT_DOUBLE_EQ(code[0][height_place(BoxCode::kCmt)].item<double>(), 0.5);
+  EXPECT_DOUBLE_EQ(code[0][height_index(BoxCode::kCmt)].item<double>(), 0.5);
 }
 
 TEST(BoxCode, DecodesWhatItEncodes) {

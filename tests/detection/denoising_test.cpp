@@ -13,8 +13,8 @@ namespace camber::detection {
 namespace {
 
 using camber::proof::close;
-using camber::proof::figure;
 using camber::proof::largest_difference;
+using camber::proof::number_text;
 using camber::proof::same_bits;
 using examples::example_batch;
 
@@ -126,8 +126,8 @@ TEST(DenoisingQueries, LeaveTheLearnedQueriesAlone) {
     in_double = std::max({in_double, largest_difference(exact_joined.class_logits, exact.class_logits),
                           largest_difference(exact_joined.codes, exact.codes)});
   }
-  RecordProperty("float32", figure(in_float));
-  RecordProperty("float64", figure(in_double));
+  RecordProperty("float32", number_text(in_float));
+  RecordProperty("float64", number_text(in_double));
 }
 
 }  // namespace

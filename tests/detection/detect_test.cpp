@@ -20,7 +20,7 @@ using camber::proof::same_bits;
 
 struct OwnArrays {
   std::vector<float> points;
-  std::vector<std::uint8_t> picture;
+  std::vector<std::uint8_t> image;
   Frame frame;
 
   OwnArrays() {
@@ -28,14 +28,14 @@ struct OwnArrays {
     for (int i = 0; i < 500; ++i)
       for (const double value : {stream.uniform(-24, 24), stream.uniform(-24, 24), stream.uniform(-1.8, 1), 0.5})
         points.push_back(static_cast<float>(value));
-    for (int i = 0; i < 3 * 240 * 96; ++i) picture.push_back(static_cast<std::uint8_t>(stream.integer(256)));
+    for (int i = 0; i < 3 * 240 * 96; ++i) image.push_back(static_cast<std::uint8_t>(stream.integer(256)));
     frame.points = {.data = points.data(), .count = 500, .stride = 4, .intensity_scale = 1};
     const double focal = 240.0 / 2 / 0.7;
     for (const double yaw : {0.0, 2.0}) {
       const geometry::RigidTransform turn{
           .rotation = {std::sin(yaw), -std::cos(yaw), 0, 0, 0, -1, std::cos(yaw), std::sin(yaw), 0}};
       frame.cameras.push_back({.name = "camera",
-                               .picture = {.data = picture.data(), .width = 240, .height = 96},
+                               .image = {.data = image.data(), .width = 240, .height = 96},
                                .intrinsic = {focal, 0, 120, 0, focal, 36, 0, 0, 1},
                                .lidar_to_camera = turn});
     }
@@ -106,7 +106,7 @@ TEST(Detect, TakesFramesWithoutSensors) {
   EXPECT_NO_THROW(detector.detect(own.frame));
 }
 
-TEST(Detect, AnAbsentCameraNeedsNoPictureSize) {
+TEST(Detect, AnAbsentCameraNeedsNoImageSize) {
   const auto detector = small_detector(true);
   OwnArrays own;
   own.frame.cameras[1] = {.name = "dead", .available = false};
@@ -138,17 +138,17 @@ TEST(Detect, HonoursPitchAndChannelOrder) {
   std::vector<std::uint8_t> turned(static_cast<std::size_t>(96 * 800));
   for (std::size_t y = 0; y < 96; ++y)
     for (std::size_t x = 0; x < 240; ++x)
-      for (std::size_t c = 0; c < 3; ++c) turned[y * 800 + 3 * x + c] = own.picture[y * 720 + 3 * x + 2 - c];
+      for (std::size_t c = 0; c < 3; ++c) turned[y * 800 + 3 * x + c] = own.image[y * 720 + 3 * x + 2 - c];
   for (auto& camera : own.frame.cameras)
-    camera.picture = {.data = turned.data(), .width = 240, .height = 96, .pitch = 800, .order = ChannelOrder::kBgr};
+    camera.image = {.data = turned.data(), .width = 240, .height = 96, .pitch = 800, .order = ChannelOrder::kBgr};
   EXPECT_TRUE(equal(detector.detect(own.frame), expected));
 }
 
 TEST(Detect, AnswersWrongInputWithASentence) {
   auto detector = small_detector();
   OwnArrays own;
-  own.frame.cameras[0].picture.width = 0;
-  EXPECT_NE(error_of([&] { detector.detect(own.frame); }).find("camera \"camera\" must have a picture"),
+  own.frame.cameras[0].image.width = 0;
+  EXPECT_NE(error_of([&] { detector.detect(own.frame); }).find("camera \"camera\" must have an image"),
             std::string::npos);
   own = OwnArrays();
   own.frame.points.stride = 2;
@@ -156,10 +156,10 @@ TEST(Detect, AnswersWrongInputWithASentence) {
   own = OwnArrays();
   own.frame.points.stride = 3;
   EXPECT_EQ(error_of([&] { detector.detect(own.frame); }),
-            "[detect] points.intensity_place must be below the stride of 3, or -1 for none, got 3");
-  own.frame.points.intensity_place = -1;
+            "[detect] points.intensity_index must be below the stride of 3, or -1 for none, got 3");
+  own.frame.points.intensity_index = -1;
   EXPECT_NO_THROW(detector.detect(own.frame));
-  own.frame.cameras[0].picture.pitch = 240;
+  own.frame.cameras[0].image.pitch = 240;
   EXPECT_EQ(error_of([&] { detector.detect(own.frame); }),
             "[detect] camera \"camera\" must have a pitch of 0 or at least 3 * width, 720, got 240");
   detector->train();

@@ -39,7 +39,7 @@ Frame borrow(const data::SensorFrame& sensor_frame) {
     frame.points = {.data = &loaded.points[0].x,
                     .count = std::ssize(loaded.points),
                     .stride = sizeof(data::LidarPoint) / sizeof(float),
-                    .time_lag_place = 5};
+                    .time_lag_index = 5};
   frame.lidar_timestamp = sensor_frame.sensors[0].timestamp;
   frame.timestamp = loaded.timestamp;
   frame.lidar_to_ego = loaded.reference.sensor_to_ego;
@@ -49,7 +49,7 @@ Frame borrow(const data::SensorFrame& sensor_frame) {
     const auto& row = dataset.tables().sample_data[view.sample_data];
     const auto pose = dataset.pose_of(row);
     frame.cameras.push_back({.name = view.camera.name,
-                             .picture = view.picture.view(),
+                             .image = view.image.view(),
                              .intrinsic = *dataset.calibration_of(row).intrinsic,
                              .lidar_to_camera = pose.sensor_to_ego.inverse() * pose.ego_to_global.inverse() *
                                                 frame.ego_to_global * frame.lidar_to_ego,
@@ -74,7 +74,7 @@ std::vector<data::Index> scene_of_test_split(std::size_t scene) {
 data::SensorFrame sensor_frame_of(data::Index sample) {
   auto options = examples::tiny_options().frame_options();
   options.range = data::PointRange::everywhere();
-  return data::clean_sensor_frame(data::load_frame(simulated_world().dataset, sample, options));
+  return data::clean_sensor_frame(data::load_key_frame(simulated_world().dataset, sample, options));
 }
 
 // What the evaluation finds in a batch of one frame: loader, collate, forward, decode. (Matrix products of larger
@@ -127,7 +127,7 @@ void expect_evaluation(const std::string& fault, bool lidar, bool honest) {
       if (lidar) sensor_frame.frame.points = frozen.frame.points;
       for (std::size_t i = 0; i < sensor_frame.sensors.size(); ++i) {
         if ((i == 0) != lidar) continue;
-        if (i > 0) sensor_frame.frame.cameras[i - 1].picture = frozen.frame.cameras[i - 1].picture;
+        if (i > 0) sensor_frame.frame.cameras[i - 1].image = frozen.frame.cameras[i - 1].image;
         if (honest) sensor_frame.sensors[i].timestamp = frozen.sensors[i].timestamp;
       }
     }
@@ -137,8 +137,9 @@ void expect_evaluation(const std::string& fault, bool lidar, bool honest) {
     const int severity = held == 5 ? 4 : static_cast<int>(held);
     if (held == 4) continue;  // no severity repeats so many
     const auto faults =
-        held == 0 ? std::vector<std::string>{}
-                  : std::vector{fault + ":" + std::to_string(severity) + ":earlier" + (honest ? "" : ":lying")};
+        held == 0
+            ? std::vector<std::string>{}
+            : std::vector{fault + ":" + std::to_string(severity) + ":earlier" + (honest ? "" : ":false_timestamps")};
     EXPECT_TRUE(same_boxes(found, evaluated(detector, samples[t], faults))) << fault << " at frame " << t;
     ++compared;
     moved += !same_boxes(found, detector.detect(frame));
@@ -258,8 +259,8 @@ TEST(DetectorSession, AFrameOutOfOrderIsRefusedAndChangesNothing) {
               "[DetectorSession] frame.timestamp must be above that of the frame before, " + std::to_string(before) +
                   " (reset() begins a new scene), got " + std::to_string(*drive.frames[old].timestamp));
   Frame broken = drive.frames[2];
-  broken.cameras[0].picture.data = nullptr;
-  EXPECT_NE(error_of([&] { session.detect(broken); }).find("must have a picture"), std::string::npos);
+  broken.cameras[0].image.data = nullptr;
+  EXPECT_NE(error_of([&] { session.detect(broken); }).find("must have an image"), std::string::npos);
   broken = drive.frames[2];
   broken.cameras[0].intrinsic[0] = std::numeric_limits<double>::quiet_NaN();
   EXPECT_NE(error_of([&] { session.detect(broken); }).find("lidar_to_image must be finite"), std::string::npos);
@@ -311,12 +312,12 @@ TEST(DetectorSession, SizesAndCalibrationsMayChange) {
   session.detect(drive.frames[0]);
   // The same camera at twice the size, each pixel four times.
   Frame frame = drive.frames[1];
-  const auto small = frame.cameras[0].picture;
-  data::Picture large{.width = 2 * small.width, .height = 2 * small.height, .pixels = {}};
+  const auto small = frame.cameras[0].image;
+  data::Image large{.width = 2 * small.width, .height = 2 * small.height, .pixels = {}};
   for (std::int64_t y = 0; y < large.height; ++y)
     for (std::int64_t x = 0; x < large.width; ++x)
       for (std::int64_t c = 0; c < 3; ++c) large.pixels.push_back(small.row(y / 2)[3 * (x / 2) + c]);
-  frame.cameras[0].picture = large.view();
+  frame.cameras[0].image = large.view();
   for (std::size_t i = 0; i < 6; ++i) frame.cameras[0].intrinsic[i] *= 2;
   const auto enlarged = session.detect(frame);
   EXPECT_TRUE(same_boxes(enlarged, drive.told(frame, session)));

@@ -18,8 +18,8 @@ namespace {
 
 using camber::proof::close;
 using camber::proof::error_of;
-using camber::proof::figure;
 using camber::proof::largest_difference;
+using camber::proof::number_text;
 using camber::proof::same_bits;
 using examples::example_batch;
 
@@ -100,14 +100,14 @@ TEST(Detector, UntrainedRouterLeavesTheOutputAlone) {
   }
 }
 
-TEST(Detector, AttendsToItsOwnPlaceFromTheStart) {
+TEST(Detector, AttendsToItsOwnPositionFromTheStart) {
   const auto options = DetectorOptions::small();
   auto detector = in_evaluation(options);
   const torch::NoGradGuard guard;
   const auto batch = example_batch(options, 1, 6);
   const auto [grid, cameras] = examples::first_layer_locality(*detector, batch);
-  RecordProperty("grid", figure(grid));
-  RecordProperty("cameras", figure(cameras));
+  RecordProperty("grid", number_text(grid));
+  RecordProperty("cameras", number_text(cameras));
   EXPECT_GE(grid, 0.12);
   EXPECT_GE(cameras, 0.10);
 }
@@ -134,7 +134,7 @@ TEST(Detector, OrderOfCamerasDoesNotMatter) {
   auto batch = example_batch(options, 1, 5);
   const auto before = detector->forward(batch);
   const auto order = torch::tensor({3, 0, 4, 1, 2});
-  batch.pictures[0] = batch.pictures[0].index_select(1, order);
+  batch.images[0] = batch.images[0].index_select(1, order);
   std::vector<geometry::Camera> rig;
   for (std::int64_t i = 0; i < 5; ++i)
     rig.push_back(batch.scene.cameras[0][static_cast<std::size_t>(order[i].item<std::int64_t>())]);
@@ -142,8 +142,8 @@ TEST(Detector, OrderOfCamerasDoesNotMatter) {
   const auto after = detector->forward(batch);
   EXPECT_TRUE(close(after.codes, before.codes, 1e-4));
   EXPECT_TRUE(close(after.class_logits, before.class_logits, 1e-4));
-  RecordProperty("difference", figure(std::max(largest_difference(after.codes, before.codes),
-                                               largest_difference(after.class_logits, before.class_logits))));
+  RecordProperty("difference", number_text(std::max(largest_difference(after.codes, before.codes),
+                                                    largest_difference(after.class_logits, before.class_logits))));
 }
 
 void expect_finite(Detector& detector, const DetectorBatch& batch) {
@@ -201,7 +201,7 @@ TEST(Detector, ACameraWithoutCalibrationIsOff) {
       batch.available.select(1, 2).fill_(false);
       batch.scene.cameras[0][1].lidar_to_image = {};
       const auto without = detector->forward(batch).codes;
-      batch.pictures[0].select(1, 1).fill_(0.7);
+      batch.images[0].select(1, 1).fill_(0.7);
       EXPECT_TRUE(same_bits(detector->forward(batch).codes, without));
       detector->train();
       const auto losses = detector->losses(detector->forward(batch), batch);
@@ -220,7 +220,7 @@ TEST(Detector, TakesCamerasOfUnequalSizes) {
   for (std::int64_t v = 0; v < 8; ++v) {
     const std::int64_t width = v % 3 == 0 ? 160 : 80, height = v % 2 == 0 ? 48 : 32;
     batch.scene.cameras[0].push_back(examples::camera_at(0.1, 0, 0.8 * static_cast<double>(v), width, height, 8));
-    batch.pictures.push_back(torch::rand({1, 1, 3, height, width}));
+    batch.images.push_back(torch::rand({1, 1, 3, height, width}));
   }
   batch.available = torch::ones({1, 9}, torch::kBool);
   batch.age = torch::full({1, 9}, 0.5);
@@ -237,7 +237,7 @@ TEST(Detector, AnAbsentSensorsContentDoesNotMatter) {
   batch.available[0][2] = false;
   batch.available[1][0] = false;
   const auto before = detector->forward(batch);
-  batch.pictures[0].select(0, 0).select(0, 1).fill_(0.9);
+  batch.images[0].select(0, 0).select(0, 1).fill_(0.9);
   batch.points.narrow(0, 400, 400).select(1, 2).fill_(0.3);
   EXPECT_TRUE(same_bits(detector->forward(batch).codes, before.codes));
 }
@@ -335,7 +335,7 @@ TEST(Detector, TakesFeaturesOfOtherEncoders) {
   detector->train();
   auto batch = example_batch(options, 2, 3);
   batch.points = torch::Tensor();
-  batch.pictures.clear();
+  batch.images.clear();
   batch.bev_features = torch::randn({2, 24, 32, 32});
   batch.camera_features = {torch::randn({2, 3, 40, 6, 15})};
   const auto losses = detector->losses(detector->forward(batch), batch);

@@ -66,14 +66,14 @@ DetectorBatch example_batch(const DetectorOptions& options, std::int64_t size, s
     for (std::int64_t v = 0; v < cameras; ++v) {
       const double yaw =
           2 * std::numbers::pi * static_cast<double>(v) / static_cast<double>(cameras) + 0.01 * static_cast<double>(b);
-      rig.push_back(camera_at(0.5 * std::cos(yaw), 0.5 * std::sin(yaw), yaw, encoder.picture_width,
-                              encoder.picture_height, encoder.feature_stride));
+      rig.push_back(camera_at(0.5 * std::cos(yaw), 0.5 * std::sin(yaw), yaw, encoder.image_width, encoder.image_height,
+                              encoder.feature_stride));
     }
     batch.scene.cameras.push_back(rig);
     batch.targets.push_back(example_targets(std::max<std::int64_t>(0, 3 - b), seed + static_cast<std::uint64_t>(b)));
   }
   if (cameras > 0)
-    batch.pictures.push_back(torch::rand({size, cameras, 3, encoder.picture_height, encoder.picture_width}, generator));
+    batch.images.push_back(torch::rand({size, cameras, 3, encoder.image_height, encoder.image_width}, generator));
   batch.available = torch::ones({size, 1 + cameras}, torch::kBool);
   batch.age = torch::rand({size, 1 + cameras}, generator);
   batch.level = torch::rand({size, 1 + cameras}, generator) - 0.5;
@@ -105,13 +105,13 @@ Locality first_layer_locality(DetectorImpl& detector, const DetectorBatch& batch
   const auto attention = torch::softmax(scores / std::sqrt(static_cast<double>(width) / static_cast<double>(heads)), -1)
                              .mean(1);  // [B, Q, K]
   const auto near_grid = torch::zeros_like(attention), near_cameras = torch::zeros_like(attention);
-  const auto placement = nn::place_queries(references, batch.scene);
+  const auto projection = nn::project_queries(references, batch.scene);
   const auto layout = batch.scene.layout();
   for (std::int64_t q = 0; q < references.size(1); ++q)
     for (std::size_t m = 0; m < layout.maps.size(); ++m) {
       const auto& map = layout.maps[m];
       for (std::int64_t b = 0; b < batch.size; ++b) {
-        const auto cell = placement.cell[b][q][static_cast<std::int64_t>(m)];
+        const auto cell = projection.cell[b][q][static_cast<std::int64_t>(m)];
         const auto column = cell[0].item<std::int64_t>(), row = cell[1].item<std::int64_t>();
         const auto x = references[b][q][0].item<double>(), y = references[b][q][1].item<double>();
         for (std::int64_t r = 0; r < map.rows; ++r)
@@ -123,7 +123,7 @@ Locality first_layer_locality(DetectorImpl& detector, const DetectorBatch& batch
           }
       }
     }
-  const auto seen = placement.seen.slice(2, 1).any(2).to(torch::kFloat);
+  const auto seen = projection.seen.slice(2, 1).any(2).to(torch::kFloat);
   return {.grid = (attention * near_grid).sum(2).mean().item<double>(),
           .cameras = ((attention * near_cameras).sum(2) * seen).sum().item<double>() / seen.sum().item<double>()};
 }

@@ -10,7 +10,7 @@ namespace camber::detection::examples {
 geometry::Camera camera_at(double x, double y, double yaw, std::int64_t width, std::int64_t height,
                            std::int64_t stride);
 
-/// A batch that needs no data set: random points and pictures, `cameras` cameras all round of the options' picture
+/// A batch that needs no data set: random points and images, `cameras` cameras all round of the options' image
 /// size, three objects in the first frame and one less in each further one (none below zero).
 DetectorBatch example_batch(const DetectorOptions& options, std::int64_t size, std::int64_t cameras,
                             std::uint64_t seed = 3);
@@ -18,7 +18,7 @@ DetectorBatch example_batch(const DetectorOptions& options, std::int64_t size, s
 /// The small detector with few queries, so that tests are quick.
 DetectorOptions tiny_options();
 
-/// How much of the first layer's cross-attention lies near the queries' own places, mean over queries and heads: on
+/// How much of the first layer's cross-attention lies near the queries' own positions, mean over queries and heads: on
 /// grid cells whose centre is within 4 m, and on the 3 x 3 camera cells round their projections (queries that a camera
 /// sees).
 struct Locality {

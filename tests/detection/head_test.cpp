@@ -59,7 +59,7 @@ TEST(TaskHeads, EqualTheFormulaInDouble) {
   EXPECT_TRUE(close(out.raw, torch::cat(expected, -1), 1e-5));
 }
 
-TEST(CmtHead, FixedReferencesAreTheNearestPlacesOfAGrid) {
+TEST(CmtHead, FixedReferencesAreTheNearestPositionsOfAGrid) {
   const CmtHead head(DetectorOptions::small());
   const auto references = head->references();
   ASSERT_EQ(references.sizes(), (std::vector<std::int64_t>{120, 3}));

@@ -69,10 +69,10 @@ TEST(CmtPositions, KeysAreGridCentresAndRaysThroughCorners) {
   CmtCase c;
   const auto keys = c.positions->keys(c.batch.scene, 2);
   const auto& grid = c.batch.scene.grid;
-  const auto place = torch::tensor(
+  const auto position = torch::tensor(
       {(grid.center_x(5) - c.options.space.x_min) / 51.2, (grid.center_y(2) - c.options.space.y_min) / 51.2},
       torch::kDouble);
-  const auto expected = by_hand(*c.positions, "bev", pos2embed(place, 64));
+  const auto expected = by_hand(*c.positions, "bev", pos2embed(position, 64));
   EXPECT_TRUE(close(keys[0][2 * grid.columns() + 5], expected, 1e-12));
   const auto& camera = c.batch.scene.cameras[1][2];
   const std::int64_t key = grid.keys() + 2 * camera.keys() + 3 * camera.columns + 4;
@@ -82,16 +82,16 @@ TEST(CmtPositions, KeysAreGridCentresAndRaysThroughCorners) {
 
 TEST(CmtPositions, QueriesSumOverEveryCameraThatSeesThem) {
   CmtCase c;
-  // All three cameras are turned to the same side, so that one point lies in all of their pictures.
+  // All three cameras are turned to the same side, so that one point lies in all of their images.
   for (auto& rig : c.batch.scene.cameras)
     for (std::size_t v = 0; v < rig.size(); ++v)
       rig[v] = examples::camera_at(0.3 * static_cast<double>(v), 0, 0.1 * static_cast<double>(v), 120, 48, 8);
   const auto points = torch::tensor({{{12.0, 1.0, -0.6}, {-9.0, 2.0, -0.6}}}, torch::kDouble).expand({2, 2, 3});
   const auto embedded = c.positions->queries(points, c.batch.scene);
-  const auto place = [&](double x, double y) {
+  const auto position = [&](double x, double y) {
     return torch::tensor({(x + 25.6) / 51.2, (y + 25.6) / 51.2}, torch::kDouble);
   };
-  auto expected = by_hand(*c.positions, "bev", pos2embed(place(12, 1), 64));
+  auto expected = by_hand(*c.positions, "bev", pos2embed(position(12, 1), 64));
   for (const auto& camera : c.batch.scene.cameras[0]) {
     const auto p = camera.project({12, 1, -0.6});
     ASSERT_TRUE(camera.sees(p));
@@ -99,7 +99,7 @@ TEST(CmtPositions, QueriesSumOverEveryCameraThatSeesThem) {
     expected = expected + by_hand(*c.positions, "rv", ray_inputs(camera, c.options.space, 5, p.u * share, p.v * share));
   }
   EXPECT_TRUE(close(embedded[0][0], expected, 1e-10));
-  EXPECT_TRUE(close(embedded[0][1], by_hand(*c.positions, "bev", pos2embed(place(-9, 2), 64)), 1e-12));
+  EXPECT_TRUE(close(embedded[0][1], by_hand(*c.positions, "bev", pos2embed(position(-9, 2), 64)), 1e-12));
 }
 
 TEST(CmtPositions, GradientsReachTheReferences) {

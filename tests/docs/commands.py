@@ -41,7 +41,7 @@ SHORTER = (
 NOT_RUN = {
     "metrics --results results_nusc.json --data /data/nuscenes --version v1.0-trainval --split val": "needs nuScenes itself",
     "inspect --data /data/nuscenes --version v1.0-mini": "needs nuScenes itself",
-    "inspect --data /data/nuscenes --version v1.0-mini --picture frame.png --frame 12 --points": "needs nuScenes itself",
+    "inspect --data /data/nuscenes --version v1.0-mini --image frame.png --frame 12 --points": "needs nuScenes itself",
     "train --from": "names an option, without its file",
     "train --resume RUN": "names an option; TrainProgram resumes runs",
 }

@@ -75,25 +75,25 @@ TEST(Canvas, CutsEverythingAtItsBorders) {
   canvas.text({-3, -3}, "outside", kBlack, 3);
   canvas.text({1e300, 0}, "far", kBlack);
   const std::vector<std::uint8_t> grey(std::size_t{30} * 30 * 3, 77);
-  canvas.picture(-5, -5, grey, 30, 30);
+  canvas.image(-5, -5, grey, 30, 30);
   EXPECT_EQ(canvas.pixel(19, 9), (Colour{77, 77, 77}));
-  canvas.picture(100, 100, grey, 30, 30);
-  EXPECT_THROW(canvas.picture(0, 0, grey, 30, 29), std::invalid_argument);
+  canvas.image(100, 100, grey, 30, 30);
+  EXPECT_THROW(canvas.image(0, 0, grey, 30, 29), std::invalid_argument);
 }
 
-TEST(Canvas, TextHasItsWidthAndEveryLetterItsPicture) {
+TEST(Canvas, TextHasItsWidthAndEveryLetterItsImage) {
   Canvas canvas(60, 20);
   canvas.text({2, 3}, "Hi", kBlack, 2);
   EXPECT_EQ(text_width("Hi", 2), 22);
   EXPECT_EQ(canvas.pixel(2, 3), kBlack);  // the H's left stem
   EXPECT_EQ(canvas.pixel(4, 3), kWhite);
   EXPECT_EQ(canvas.pixel(4, 9), kBlack);  // its bar
-  std::set<std::string> pictures;
+  std::set<std::string> images;
   for (char letter = '!'; letter <= '~'; ++letter) {
     Canvas one(5, 7);
     one.text({0, 0}, std::string(1, letter), kBlack);
     EXPECT_GT(ink(one), 0) << letter;
-    EXPECT_TRUE(pictures.emplace(one.pixels().begin(), one.pixels().end()).second) << letter;
+    EXPECT_TRUE(images.emplace(one.pixels().begin(), one.pixels().end()).second) << letter;
   }
 }
 

@@ -13,11 +13,11 @@ namespace {
 TEST(Conv4, EqualsTheBlockAsItIsUsuallyWritten) {
   torch::manual_seed(1);
   Conv4 net(1, 8);
-  const auto pictures = torch::rand({6, 1, 28, 28});
-  const auto seen = net(pictures);
+  const auto images = torch::rand({6, 1, 28, 28});
+  const auto seen = net(images);
   ASSERT_EQ(seen.sizes(), (std::vector<std::int64_t>{6, 8}));
   // Convolution, batch normalisation with the batch's own statistics, ReLU, maximum; channels first.
-  auto maps = pictures;
+  auto maps = images;
   const auto parameters = net->named_parameters();
   for (int i = 0; i < 4; ++i) {
     const std::string n = std::to_string(i);
@@ -99,15 +99,15 @@ TEST(SaResNet12, HasTheStagesOfTheHostModelAtFullSize) {
 TEST(SaResNet12, TrainsEveryParameterAndIsDeterministicInEvaluation) {
   torch::manual_seed(2);
   SaResNet12 net(3, EncoderOptions{.kind = EncoderKind::kSaResNet12, .channels = 8, .mix_style = 1});
-  const auto pictures = torch::rand({4, 3, 32, 32});
-  net(pictures).square().sum().backward();
+  const auto images = torch::rand({4, 3, 32, 32});
+  net(images).square().sum().backward();
   for (const auto& entry : net->named_parameters()) {
     ASSERT_TRUE(entry.value().grad().defined()) << entry.key();
     EXPECT_TRUE(entry.value().grad().isfinite().all().item<bool>()) << entry.key();
   }
-  EXPECT_FALSE(torch::equal(net(pictures), net(pictures))) << "MixStyle and DropBlock draw in training";
+  EXPECT_FALSE(torch::equal(net(images), net(images))) << "MixStyle and DropBlock draw in training";
   net->eval();
-  EXPECT_TRUE(torch::equal(net(pictures), net(pictures)));
+  EXPECT_TRUE(torch::equal(net(images), net(images)));
 }
 
 TEST(MixStyles, KeepsTheContentAndMixesTheStatistics) {
@@ -142,12 +142,12 @@ TEST(StyleDomainEncoder, HasFixedFiltersOfWhichOnlyTheGainsLearn) {
 TEST(StyleDomainEncoder, TellsTextureFromContentAndKnowsNoBatch) {
   torch::manual_seed(5);
   StyleDomainEncoder encoder(16);
-  const auto pictures = torch::rand({5, 1, 28, 28});
-  const auto all = encoder(pictures), one = encoder(pictures.narrow(0, 2, 1));
+  const auto images = torch::rand({5, 1, 28, 28});
+  const auto all = encoder(images), one = encoder(images.narrow(0, 2, 1));
   ASSERT_EQ(all.sizes(), (std::vector<std::int64_t>{5, 16}));
   EXPECT_LT((all[2] - one[0]).abs().max().item<double>(), 1e-5) << "no statistics of the batch";
   EXPECT_LE(all.abs().max().item<double>(), 1);
-  // A shifted picture of the same texture is nearer than a smooth one.
+  // A shifted image of the same texture is nearer than a smooth one.
   const auto noise = torch::rand({1, 1, 28, 28});
   const auto shifted = noise.roll({5, 3}, {2, 3}), smooth = torch::avg_pool2d(noise, 5, 1, 2);
   const auto distance = [&](const torch::Tensor& other) {

@@ -30,7 +30,7 @@ EpisodeModel make(const EpisodeModelOptions& options, std::uint64_t seed = 1) {
   return EpisodeModel(options, std::vector<std::int64_t>{1, 28, 28}, 4, 2, seed);
 }
 
-torch::Tensor pictures() {
+torch::Tensor images() {
   torch::manual_seed(11);
   return torch::rand({kRows, 1, 28, 28});
 }
@@ -114,7 +114,7 @@ TEST(ClassMeans, OracleRemovesThemExactlyAndTheMethodUsesNoQueryLabel) {
   for (const Purifier purifier : {Purifier::kClassMean, Purifier::kClassMeanOracle}) {
     options.purifier = purifier;
     auto model = make(options);
-    const auto features = model->encode(pictures());
+    const auto features = model->encode(images());
     auto shuffled = labels();
     shuffled.way = shuffled.way.clone();
     shuffled.way.narrow(0, kWays * kShots, kWays * kQueries).copy_(torch::tensor({2, 2, 0, 0, 1, 1}));
@@ -130,7 +130,7 @@ TEST(ClassMeans, OracleRemovesThemExactlyAndTheMethodUsesNoQueryLabel) {
 
 TEST(EpisodeModel, AddsTheFiveLossesWithTheirWeights) {
   auto model = make(small());
-  const auto features = model->encode(pictures());
+  const auto features = model->encode(images());
   const auto pass = model->forward(features, labels());
   const auto terms = model->losses(features, pass, labels(), 0);
   EXPECT_EQ(terms.size(), 5U);
@@ -157,7 +157,7 @@ double path_to_accuracy(bool feed) {
     const torch::NoGradGuard no_grad;
     model->feed->weight.fill_(0.05);  // it starts at zero, where nothing flows yet
   }
-  const auto features = model->encode(pictures());
+  const auto features = model->encode(images());
   const auto pass = model->forward(features, labels());
   term(model->losses(features, pass, labels(), 0), "classification").backward();
   const auto gradient = model->sap->query->weight.grad();
@@ -175,7 +175,7 @@ TEST(EpisodeModel, FeedingStartsFromTheSameLogits) {
   options.feed_classifier = true;
   auto fed = make(options);
   plain->eval(), fed->eval();
-  const auto x = pictures();
+  const auto x = images();
   EXPECT_TRUE(
       torch::equal(plain->forward(plain->encode(x), labels()).logits, fed->forward(fed->encode(x), labels()).logits));
 }
@@ -195,7 +195,7 @@ TEST(EpisodeModel, TheAdversaryPushesTheDomainEncoderAwayFromTheClass) {
   auto options = small();
   options.purifier = Purifier::kGradientReversal;
   auto model = make(options);
-  const auto features = model->encode(pictures());
+  const auto features = model->encode(images());
   const auto pass = model->forward(features, labels());
   const auto terms = model->losses(features, pass, labels(), 0);
   EXPECT_TRUE(torch::equal(pass.purified, features.domain));
@@ -214,7 +214,7 @@ TEST(EpisodeModel, AnswersInEvaluationWithEveryPurifier) {
     options.purifier = purifier;
     auto model = make(options);
     model->eval();
-    const auto pass = model->forward(model->encode(pictures()), labels());
+    const auto pass = model->forward(model->encode(images()), labels());
     EXPECT_TRUE(pass.logits.isfinite().all().item<bool>()) << name;
     EXPECT_TRUE(pass.purified.isfinite().all().item<bool>()) << name;
   }

@@ -9,7 +9,7 @@
 
 #include "fuzz/targets.h"
 
-/// Thousands of damaged tables, results, configurations, point files and pictures: a sentence or a right answer, never
+/// Thousands of damaged tables, results, configurations, point files and images: a sentence or a right answer, never
 /// a crash, a hang or memory without bound. CAMBER_FUZZ_ITERATIONS asks for more than the usual number a target.
 namespace camber::tests {
 namespace {

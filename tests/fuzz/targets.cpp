@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "camber/data/picture.h"
+#include "camber/data/image.h"
 #include "camber/data/points.h"
 #include "camber/data/tables.h"
 #include "camber/eval/evaluation_config.h"
@@ -165,8 +165,8 @@ std::string results_seed(const char* layout) {
         R"( "velocity": [NaN, 0.25], "detection_name": "car", "detection_score": 0.5, "attribute_name": "",)"
         R"( "num_pts": 3, "ego_translation": [1, 2, 3], "more": {"x": [null, true, "\u00e9"]}})";
   std::string text = layout;
-  const std::size_t place = text.find('#');
-  return text.replace(place, 1, "{\"a\": [" + boxes + "], \"b\": []}");
+  const std::size_t position = text.find('#');
+  return text.replace(position, 1, "{\"a\": [" + boxes + "], \"b\": []}");
 }
 
 std::vector<std::string> results_seeds() {
@@ -236,19 +236,19 @@ std::vector<std::string> point_seeds() {
   return {std::string(bytes.begin(), bytes.end()), ""};
 }
 
-// ---- pictures: the first byte says at which scale.
+// ---- images: the first byte says at which scale.
 
 void run_jpeg(Bytes bytes) {
   if (bytes.empty()) return;
   const double scale = 0.1 + (bytes[0] % 10) * 0.1;
   refuse_in_a_sentence([&] {
-    const data::Picture picture = data::decode_jpeg(bytes.subspan(1), "fuzz", scale);
-    const data::PictureSize size = data::jpeg_size(bytes.subspan(1), "fuzz");
-    if (picture.pixels.size() != static_cast<std::size_t>(3 * picture.width * picture.height) ||
-        picture.width > size.width || picture.height > size.height)
-      throw std::logic_error("a picture of the wrong size");
-    if (picture.width * picture.height < 100000)
-      data::transform_picture(picture, size, geometry::PictureTransform::fit_bottom(size.width, size.height, 32, 16));
+    const data::Image image = data::decode_jpeg(bytes.subspan(1), "fuzz", scale);
+    const data::ImageSize size = data::jpeg_size(bytes.subspan(1), "fuzz");
+    if (image.pixels.size() != static_cast<std::size_t>(3 * image.width * image.height) || image.width > size.width ||
+        image.height > size.height)
+      throw std::logic_error("an image of the wrong size");
+    if (image.width * image.height < 100000)
+      data::transform_image(image, size, geometry::ImageTransform::fit_bottom(size.width, size.height, 32, 16));
   });
 }
 
@@ -280,10 +280,10 @@ const std::vector<FuzzTarget>& fuzz_targets() {
 std::string mutate(const std::string& input, const std::vector<std::string>& words, std::uint64_t seed) {
   random::Stream draws(seed, "fuzz");
   std::string text = input;
-  const auto place = [&](std::size_t size) { return static_cast<std::size_t>(draws.integer(size + 1)); };
+  const auto position = [&](std::size_t size) { return static_cast<std::size_t>(draws.integer(size + 1)); };
   const std::uint64_t changes = 1 + draws.integer(4);
   for (std::uint64_t change = 0; change < changes; ++change) {
-    const std::size_t at = place(text.size()), length = place(std::min<std::size_t>(text.size() - at, 64));
+    const std::size_t at = position(text.size()), length = position(std::min<std::size_t>(text.size() - at, 64));
     switch (draws.integer(8)) {
       case 0:
         if (at < text.size()) text[at] = static_cast<char>(text[at] ^ (1 << draws.integer(8)));
@@ -295,7 +295,7 @@ std::string mutate(const std::string& input, const std::vector<std::string>& wor
         text.erase(at, length);
         break;
       case 3:
-        text.insert(place(text.size()), text.substr(at, length));
+        text.insert(position(text.size()), text.substr(at, length));
         break;
       case 4:
         text.insert(at, words[draws.integer(words.size())]);

@@ -63,7 +63,7 @@ TEST(Transform, QuaternionYawComesBack) {
   EXPECT_NEAR(turned.yaw(), 0.9, 1e-12);
 }
 
-TEST(Camera, SeesOnlyWhatLiesInFrontAndOnThePicture) {
+TEST(Camera, SeesOnlyWhatLiesInFrontAndOnTheImage) {
   // A pinhole that looks along +y of the LiDAR frame: u to the right (x), v down (-z), depth y.
   const Camera camera{.name = "front",
                       .width = 100,
@@ -72,19 +72,19 @@ TEST(Camera, SeesOnlyWhatLiesInFrontAndOnThePicture) {
                       .rows = 5,
                       .lidar_to_image = {50, 50, 0, 0, 0, 25, -50, 0, 0, 1, 0, 0, 0, 0, 0, 1}};
   EXPECT_EQ(camera.cell_at({0, 10, 0}), (Cell{5, 2}));
-  EXPECT_EQ(camera.cell_at({-10, 10, 0}), (Cell{0, 2}));  // u = 0 belongs to the picture
+  EXPECT_EQ(camera.cell_at({-10, 10, 0}), (Cell{0, 2}));  // u = 0 belongs to the image
   EXPECT_EQ(camera.cell_at({10, 10, 0}), std::nullopt);   // u = width does not
   EXPECT_EQ(camera.cell_at({0, -10, 0}), std::nullopt);   // behind
   EXPECT_EQ(camera.cell_at({0, 0.1, 0}), std::nullopt);   // not beyond the minimum depth
   EXPECT_EQ(camera.cell_at({0, 0, 0}), std::nullopt);
 }
 
-TEST(PictureTransform, FitsAndFlipsAsTheReferencePreprocessing) {
-  const auto picture = PictureTransform::fit_bottom(1600, 900, 800, 320);
-  EXPECT_EQ(picture.resize, 0.5);
-  EXPECT_EQ(picture.crop_x, 0);
-  EXPECT_EQ(picture.crop_y, 130);
-  auto flipped = picture;
+TEST(ImageTransform, FitsAndFlipsAsTheReferencePreprocessing) {
+  const auto image = ImageTransform::fit_bottom(1600, 900, 800, 320);
+  EXPECT_EQ(image.resize, 0.5);
+  EXPECT_EQ(image.crop_x, 0);
+  EXPECT_EQ(image.crop_y, 130);
+  auto flipped = image;
   flipped.flip = true;
   const Matrix3 m = flipped.matrix();
   EXPECT_EQ(m[0] * 200 + m[2], 800 - 0.5 * 200);

@@ -20,10 +20,10 @@ class KilledWriter : public storage::ScratchFolder {};
 [[noreturn]] void write_forever(const std::filesystem::path& folder, int report) {
   MetricsSink sink(folder);
   for (std::int64_t step = 1;; ++step) {
-    Figures figures{{"loss", 1. / static_cast<double>(step)}};
+    Metrics metrics{{"loss", 1. / static_cast<double>(step)}};
     for (int column = 0; column < step % 40; ++column)
-      figures.push_back({"figure/" + std::to_string(column), 0.123456789});
-    sink.write(step, figures);
+      metrics.push_back({"metric/" + std::to_string(column), 0.123456789});
+    sink.write(step, metrics);
     if (::write(report, &step, sizeof step) != sizeof step) _exit(1);
   }
 }

@@ -14,7 +14,7 @@
 namespace camber::health {
 namespace {
 
-Figures loss_figures(std::int64_t step, random::Stream noise) {
+Metrics loss_metrics(std::int64_t step, random::Stream noise) {
   const auto progress = static_cast<double>(step);
   const double classes = 1.5 * std::exp(-progress / 300) + 0.3 + 0.05 * noise.normal();
   const double boxes = 2.5 * std::exp(-progress / 500) + 0.5 + 0.08 * noise.normal();
@@ -54,7 +54,7 @@ std::string curves_of() {
   return text + "}\n";
 }
 
-void draw_pictures(const std::filesystem::path& folder) {
+void draw_images(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   for (const std::string name : {"right_01", "wrong_01"}) {
     drawing::Canvas canvas(360, 240, {24, 26, 30});
@@ -64,7 +64,7 @@ void draw_pictures(const std::filesystem::path& folder) {
     storage::write_file(folder / (name + ".png"), encode_png(canvas));
   }
   storage::write_file(folder / "captions.json",
-                      "{\"right_01.png\": \"right: every car found, cameras frozen, trust leans to the LiDAR\", "
+                      "{\"right_01.png\": \"right: every car found, cameras frozen, trust is biased to the LiDAR\", "
                       "\"wrong_01.png\": \"wrong: a pedestrian behind a truck is missed\"}\n");
 }
 
@@ -79,15 +79,15 @@ Findings write_made_run(const std::filesystem::path& folder, const MadeFolderOpt
   Findings said;
   const random::Stream noise(options.run.seed, "loss");
   for (std::int64_t step = 1; step <= options.steps; ++step, seconds += 0.31) {
-    Figures figures;
-    if (step % options.loss_interval == 0) figures = loss_figures(step, noise.at(static_cast<std::uint64_t>(step)));
+    Metrics metrics;
+    if (step % options.loss_interval == 0) metrics = loss_metrics(step, noise.at(static_cast<std::uint64_t>(step)));
     if (monitor.due(step)) {
       const MadeSample made(options.run, step);
       HealthReport report = monitor.observe(made.sample);
-      figures.insert(figures.end(), report.figures.begin(), report.figures.end());
+      metrics.insert(metrics.end(), report.metrics.begin(), report.metrics.end());
       for (const Finding& finding : report.findings) sink.say(finding), said.push_back(finding);
     }
-    if (!figures.empty()) sink.write(step, figures);
+    if (!metrics.empty()) sink.write(step, metrics);
     if (step % 100 == 0) {
       const double share = 1 - std::exp(-static_cast<double>(step) / 300);
       sink.write(step, {{"validation/mean_ap", 0.55 * share}, {"validation/nd_score", 0.5 * share}});
@@ -109,7 +109,7 @@ Findings write_made_run(const std::filesystem::path& folder, const MadeFolderOpt
   if (!options.finished) return said;
   storage::write_file(folder / "result.json", result_of());
   storage::write_file(folder / "curves.json", curves_of());
-  draw_pictures(folder / "pictures");
+  draw_images(folder / "images");
   return said;
 }
 

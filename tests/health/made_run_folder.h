@@ -12,11 +12,11 @@ struct MadeFolderOptions {
   std::int64_t steps = 600;
   std::int64_t interval = 10;      ///< of health samples
   std::int64_t loss_interval = 1;  ///< of losses
-  bool finished = true;            ///< with result.json, curves and pictures
+  bool finished = true;            ///< with result.json, curves and images
   bool resumed = false;            ///< half-way it is stopped and continued from 30 steps before
 };
 
-/// Writes the whole folder of a run: metrics, findings, configuration, environment, result, curves, pictures. Returns
+/// Writes the whole folder of a run: metrics, findings, configuration, environment, result, curves, images. Returns
 /// what the monitor said.
 Findings write_made_run(const std::filesystem::path& folder, const MadeFolderOptions& options);
 

@@ -17,7 +17,7 @@ Findings watch(const MadeRunOptions& options, std::int64_t steps, std::vector<Re
     if (!monitor.due(step)) continue;
     const MadeSample made(options, step);
     const HealthReport report = monitor.observe(made.sample);
-    if (records != nullptr) records->push_back({.step = step, .figures = report.figures});
+    if (records != nullptr) records->push_back({.step = step, .metrics = report.metrics});
     said.insert(said.end(), report.findings.begin(), report.findings.end());
   }
   return said;
@@ -64,7 +64,7 @@ TEST(HealthyRun, gives_the_same_findings_from_its_records) {
   Rules rules;
   Findings replayed;
   for (const Record& record : records)
-    for (const Finding& finding : rules.observe(record.step, record.figures)) replayed.push_back(finding);
+    for (const Finding& finding : rules.observe(record.step, record.metrics)) replayed.push_back(finding);
   EXPECT_EQ(live, replayed);
   EXPECT_GE(live.size(), 6U);  // three rules, said again after 500 steps
 }

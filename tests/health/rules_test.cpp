@@ -11,7 +11,7 @@
 namespace camber::health {
 namespace {
 
-Figures scale(double value, double gradient = 0.01) {
+Metrics scale(double value, double gradient = 0.01) {
   return {{"scale/bias/value", value},
           {"scale/bias/gradient", gradient},
           {"scale/bias/headroom", (5 - value) / 4.5},
@@ -23,15 +23,15 @@ Figures scale(double value, double gradient = 0.01) {
           {"scale/bias/log_space", 0}};
 }
 
-Figures with(Figures figures, const Figures& more) {
-  for (const Figure& figure : more) {
-    std::erase_if(figures, [&](const Figure& old) { return old.name == figure.name; });
-    figures.push_back(figure);
+Metrics with(Metrics metrics, const Metrics& more) {
+  for (const Metric& metric : more) {
+    std::erase_if(metrics, [&](const Metric& old) { return old.name == metric.name; });
+    metrics.push_back(metric);
   }
-  return figures;
+  return metrics;
 }
 
-using Course = std::function<Figures(int sample)>;
+using Course = std::function<Metrics(int sample)>;
 
 Findings watch(int samples, const Course& course, RuleOptions options = {}) {
   Rules rules(options);
@@ -118,19 +118,19 @@ TEST(Rules, cannot_reach_is_one_note_at_the_start) {
 TEST(Rules, saturated_softmax) {
   const auto course = [](double share, double change) {
     return watch(4, [=](int) {
-      return Figures{
+      return Metrics{
           {"attention/layer1/saturated", share}, {"attention/layer1/dead", 0.2}, {"attention/layer1/change", change}};
     });
   };
   ASSERT_EQ(count(course(0.6, 0.5), "saturated_softmax"), 1);
-  EXPECT_NE(course(0.6, 0.5)[0].sentence.find("the lean is the cause"), std::string::npos);
-  EXPECT_NE(course(0.6, 0.1)[0].sentence.find("not the lean"), std::string::npos);
+  EXPECT_NE(course(0.6, 0.5)[0].sentence.find("the bias is the cause"), std::string::npos);
+  EXPECT_NE(course(0.6, 0.1)[0].sentence.find("not the bias"), std::string::npos);
   EXPECT_EQ(count(course(0.5, 0.5), "saturated_softmax"), 0);
 }
 
 TEST(Rules, router_saturated) {
   const auto course = [](double mean, double learned) {
-    return watch(1, [=](int) { return Figures{{"trust/camera/mean", mean}, {"trust/camera/learned", learned}}; });
+    return watch(1, [=](int) { return Metrics{{"trust/camera/mean", mean}, {"trust/camera/learned", learned}}; });
   };
   EXPECT_EQ(count(course(-0.97, 1), "router_saturated"), 1);
   EXPECT_EQ(count(course(0.94, 1), "router_saturated"), 0);
@@ -138,14 +138,14 @@ TEST(Rules, router_saturated) {
 }
 
 TEST(Rules, not_finite) {
-  EXPECT_EQ(count(watch(1, [](int) { return Figures{{"loss/total", std::nan("")}}; }), "not_finite"), 1);
-  EXPECT_EQ(count(watch(1, [](int) { return Figures{{"validation/vel_err", std::nan("")}}; }), "not_finite"), 0);
+  EXPECT_EQ(count(watch(1, [](int) { return Metrics{{"loss/total", std::nan("")}}; }), "not_finite"), 1);
+  EXPECT_EQ(count(watch(1, [](int) { return Metrics{{"validation/vel_err", std::nan("")}}; }), "not_finite"), 0);
 }
 
 TEST(Rules, not_finite_is_not_said_of_a_step_that_the_guard_kept_away) {
   const auto course = [](double first, double second) {
     return watch(2, [=](int sample) {
-      return Figures{{"loss/total", std::nan("")}, {"guard/skipped_steps", sample == 0 ? first : second}};
+      return Metrics{{"loss/total", std::nan("")}, {"guard/skipped_steps", sample == 0 ? first : second}};
     });
   };
   EXPECT_EQ(count(course(1, 2), "not_finite"), 0);

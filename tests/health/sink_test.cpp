@@ -17,8 +17,8 @@ using nlohmann::json;
 
 std::string bytes(std::string_view hexadecimal) {
   std::string result;
-  for (std::size_t place = 0; place + 1 < hexadecimal.size(); place += 3)
-    result += static_cast<char>(std::stoi(std::string(hexadecimal.substr(place, 2)), nullptr, 16));
+  for (std::size_t position = 0; position + 1 < hexadecimal.size(); position += 3)
+    result += static_cast<char>(std::stoi(std::string(hexadecimal.substr(position, 2)), nullptr, 16));
   return result;
 }
 
@@ -70,9 +70,9 @@ TEST_F(Sink, writes_json_lines_and_a_table) {
   sink.write(2, {{"loss/total", std::nan("")}, {"x,\"y\"", -1e-300}});
   const auto records = read_records(folder_ / "metrics.jsonl");
   ASSERT_EQ(records.size(), 2U);
-  EXPECT_EQ(records[0].figures, (Figures{{"loss/total", 0.1}, {"scale/bias/value", 2.5}}));
-  EXPECT_TRUE(std::isnan(records[1].figures[0].value));
-  EXPECT_EQ(records[1].figures[1].value, -1e-300);
+  EXPECT_EQ(records[0].metrics, (Metrics{{"loss/total", 0.1}, {"scale/bias/value", 2.5}}));
+  EXPECT_TRUE(std::isnan(records[1].metrics[0].value));
+  EXPECT_EQ(records[1].metrics[1].value, -1e-300);
   EXPECT_EQ(json::parse(text("metrics.jsonl").substr(0, text("metrics.jsonl").find('\n')))["step"], 1);
   EXPECT_EQ(text("metrics.csv"),
             "step,time,loss/total,scale/bias/"
@@ -84,7 +84,7 @@ TEST_F(Sink, writes_findings) {
                         .severity = Severity::kAlarm,
                         .rule = "near_cap",
                         .subject = "bias",
-                        .figure = 4.5,
+                        .value = 4.5,
                         .sentence = "Scale \"bias\"\nis near."};
   MetricsSink sink(folder_, options());
   sink.say(finding);
@@ -115,8 +115,8 @@ TEST_F(Sink, continues_after_the_resumed_step) {
   }
   const auto records = read_records(folder_ / "metrics.jsonl");
   ASSERT_EQ(records.size(), 40U);
-  EXPECT_EQ(records[19].figures[0].value, 20);
-  EXPECT_EQ(records[20].figures[0].value, 121);
+  EXPECT_EQ(records[19].metrics[0].value, 20);
+  EXPECT_EQ(records[20].metrics[0].value, 121);
   ASSERT_EQ(read_findings(folder_ / "health.jsonl").size(), 1U);
   const std::string table = text("metrics.csv");
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 41);

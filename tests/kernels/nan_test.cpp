@@ -12,7 +12,7 @@ namespace {
 constexpr float kGone = -std::numeric_limits<float>::infinity();
 constexpr std::int64_t kKeys = 600;
 
-std::size_t place(std::int64_t row, std::int64_t column, std::int64_t width) {
+std::size_t element(std::int64_t row, std::int64_t column, std::int64_t width) {
   return static_cast<std::size_t>(row * width + column);
 }
 
@@ -26,7 +26,7 @@ Case case_of_parts() {
 
 bool finite_row(const std::vector<float>& values, std::int64_t row, std::int64_t width) {
   for (std::int64_t d = 0; d < width; ++d)
-    if (!std::isfinite(values[place(row, d, width)])) return false;
+    if (!std::isfinite(values[element(row, d, width)])) return false;
   return true;
 }
 
@@ -36,7 +36,7 @@ void expect_rows_kept(const std::vector<float>& found, const std::vector<float>&
   const auto width = static_cast<std::int64_t>(found.size()) / rows;
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t d = 0; d < width; ++d) {
-      const float x = found[place(i, d, width)], expected = clean[place(i, d, width)];
+      const float x = found[element(i, d, width)], expected = clean[element(i, d, width)];
       if (i == broken || x == expected) continue;
       ASSERT_NEAR(x, expected, 2e-5F * (1 + std::abs(expected))) << what << " of row " << i;
     }
@@ -63,14 +63,14 @@ TEST(Nan, OfAnyInputStaysInItsRow) {
   const Case c = case_of_parts();
   const std::int64_t row = 7;
   const std::vector<std::pair<const char*, std::function<void(CaseData&, std::int64_t)>>> inputs = {
-      {"query", [&](CaseData& data, std::int64_t) { data.q[place(row, 3, c.key_width)] = kNan; }},
-      {"mask", [&](CaseData& data, std::int64_t key) { data.mask[place(row, key, kKeys)] = kNan; }},
+      {"query", [&](CaseData& data, std::int64_t) { data.q[element(row, 3, c.key_width)] = kNan; }},
+      {"mask", [&](CaseData& data, std::int64_t key) { data.mask[element(row, key, kKeys)] = kNan; }},
       {"window",
        [&](CaseData& data, std::int64_t key) {
          const auto first = data.row_offsets[row], count = data.row_offsets[row + 1] - first;
          data.window_value[static_cast<std::size_t>(first + key * count / kKeys)] = kNan;
        }},
-      {"segment", [&](CaseData& data, std::int64_t key) { data.segment_value[place(row, key / 300, 2)] = kNan; }}};
+      {"segment", [&](CaseData& data, std::int64_t key) { data.segment_value[element(row, key / 300, 2)] = kNan; }}};
   for (const Isa isa : supported_isas())
     for (const auto& [name, spoil] : inputs)
       for (const std::int64_t key : {5, 300, 599}) {
@@ -81,7 +81,7 @@ TEST(Nan, OfAnyInputStaysInItsRow) {
         spoil(data, key);
         const ForwardRun found = run_forward(data, isa, true);
         EXPECT_TRUE(std::isnan(found.logsumexp[row]));
-        EXPECT_TRUE(std::isnan(found.output[place(row, 0, c.value_width)]));
+        EXPECT_TRUE(std::isnan(found.output[element(row, 0, c.value_width)]));
         expect_rows_kept(found.output, clean.output, c.queries, row, "output");
         expect_rows_kept(found.logsumexp, clean.logsumexp, c.queries, row, "logsumexp");
         expect_rows_kept(found.entropy, clean.entropy, c.queries, row, "entropy");
@@ -98,7 +98,7 @@ TEST(Nan, OfAKeyThatMinusInfinityRemovesNeverLeaks) {
   Case c = case_of_parts();
   c.window_share = 0.98;
   const std::vector<std::pair<const char*, std::function<void(CaseData&, std::int64_t, std::int64_t)>>> parts = {
-      {"mask", [](CaseData& data, std::int64_t row, std::int64_t key) { data.mask[place(row, key, kKeys)] = kGone; }},
+      {"mask", [](CaseData& data, std::int64_t row, std::int64_t key) { data.mask[element(row, key, kKeys)] = kGone; }},
       {"window",
        [](CaseData& data, std::int64_t row, std::int64_t key) {
          for (std::int64_t e = data.row_offsets[static_cast<std::size_t>(row)];
@@ -107,15 +107,15 @@ TEST(Nan, OfAKeyThatMinusInfinityRemovesNeverLeaks) {
              data.window_value[static_cast<std::size_t>(e)] = kGone;
        }},
       {"segment", [](CaseData& data, std::int64_t row, std::int64_t key) {
-         data.segment_value[place(row, key < data.segment_offsets[1] ? 0 : 1, 2)] = kGone;
+         data.segment_value[element(row, key < data.segment_offsets[1] ? 0 : 1, 2)] = kGone;
        }}};
   for (const Isa isa : supported_isas())
     for (const auto& [name, remove] : parts)
       for (const std::int64_t key : {5, 290, 300, 511, 599}) {
         SCOPED_TRACE(std::string(isa_name(isa)) + ", " + name + ", key " + std::to_string(key));
         CaseData data(c);
-        data.k[place(key, 9, c.key_width)] = kNan;
-        data.v[place(key, 4, c.value_width)] = kNan;
+        data.k[element(key, 9, c.key_width)] = kNan;
+        data.v[element(key, 4, c.value_width)] = kNan;
         std::vector<bool> removed(static_cast<std::size_t>(c.queries));
         for (std::int64_t row = 0; row < c.queries; ++row) {
           remove(data, row, key);
@@ -151,15 +151,15 @@ TEST(Nan, OfAValueReachesTheRowsThatSeeIt) {
   for (const auto type : {ElementType::float32, ElementType::bfloat16}) {
     c.type = type;
     CaseData data(c);
-    data.v[place(300, 4, c.value_width)] = kNan;
-    if (type == ElementType::bfloat16) data.v16[place(300, 4, c.value_width)] = 0x7FC0;
+    data.v[element(300, 4, c.value_width)] = kNan;
+    if (type == ElementType::bfloat16) data.v16[element(300, 4, c.value_width)] = 0x7FC0;
     for (const Isa isa : supported_isas()) {
       SCOPED_TRACE(isa_name(isa));
       const ForwardRun found = run_forward(data, isa);
       for (std::int64_t row = 0; row < c.queries; ++row)
         for (std::int64_t d = 0; d < c.value_width; ++d)
-          EXPECT_EQ(std::isnan(found.output[place(row, d, c.value_width)]),
-                    d == 4 && !data.blocked[place(row, 300, kKeys)])
+          EXPECT_EQ(std::isnan(found.output[element(row, d, c.value_width)]),
+                    d == 4 && !data.blocked[element(row, 300, kKeys)])
               << row << ", " << d;
     }
   }
@@ -173,7 +173,7 @@ TEST(Nan, ThatFlowsIntoARowWithoutKeysGoesNowhere) {
     if (general) c.blocked_batches = c.blocked_heads = 1;
     const std::int64_t row = 4;
     CaseData data(c);
-    for (std::int64_t j = 0; j < c.keys; ++j) data.mask[place(row, j, c.keys)] = kGone;
+    for (std::int64_t j = 0; j < c.keys; ++j) data.mask[element(row, j, c.keys)] = kGone;
     const CaseData clean = [&] {
       CaseData copy(c);
       copy.mask = data.mask;
@@ -181,9 +181,9 @@ TEST(Nan, ThatFlowsIntoARowWithoutKeysGoesNowhere) {
       return copy;
     }();
     for (std::int64_t h = 0; h < c.heads; ++h) {
-      data.grad_logsumexp[place(h, row, c.queries)] = kNan;
-      data.grad_output[place(h * c.queries + row, 6, c.value_width)] = kNan;
-      data.q[place(h * c.queries + row, 2, c.key_width)] = kNan;
+      data.grad_logsumexp[element(h, row, c.queries)] = kNan;
+      data.grad_output[element(h * c.queries + row, 6, c.value_width)] = kNan;
+      data.q[element(h * c.queries + row, 2, c.key_width)] = kNan;
     }
     for (const Isa isa : supported_isas()) {
       SCOPED_TRACE(isa_name(isa));

@@ -65,8 +65,8 @@ torch::Tensor obvious_bias(const torch::Tensor& points, const torch::Tensor& tru
           if (std::max(std::abs(dx), std::abs(dy)) > size / 2) continue;
           const double sigma = size / 6;
           const double g = options.form == WindowForm::kBox ? 1 : std::exp(-(dx * dx + dy * dy) / (2 * sigma * sigma));
-          const double lean = std::clamp(weight * scale, -options.clip, options.clip);
-          dense[b][0][q][layout.maps[m].first_key + key] = g * lean;
+          const double bias = std::clamp(weight * scale, -options.clip, options.clip);
+          dense[b][0][q][layout.maps[m].first_key + key] = g * bias;
         }
       }
   return dense;
@@ -80,9 +80,9 @@ TEST(AttentionBias, EqualsTheObviousLoopForRandomQueriesAndNegativeWeights) {
     const auto scene = small_scene(2);
     const auto points = random_points(2, 25);
     const auto trust = torch::rand({2, 25, 2}, torch::kDouble) * 2 - 1;
-    const auto windows = bias->windows(place_queries(points, scene), scene);
-    const auto lean = bias->forward(trust, windows, scene, 0);
-    const auto dense = lean.materialize(2, 25, scene.layout().keys(), trust);
+    const auto windows = bias->windows(project_queries(points, scene), scene);
+    const auto structured = bias->forward(trust, windows, scene, 0);
+    const auto dense = structured.materialize(2, 25, scene.layout().keys(), trust);
     EXPECT_TRUE(close(dense, obvious_bias(points, trust, scene, options, 2.5), 1e-6));
   }
 }
@@ -92,15 +92,15 @@ TEST(AttentionBias, WindowsAreCutAtBordersAndNeverReachAnotherCamera) {
   const auto scene = small_scene(1);
   // The grid's lower left corner; and a point that the front camera sees in its last column, row 3.
   const auto points = torch::tensor({-7.9, -7.9, 0.0, 1.9, 2.0, 0.0}, torch::kDouble).view({1, 2, 3});
-  const auto placement = place_queries(points, scene);
+  const auto projection = project_queries(points, scene);
   const auto trust = torch::ones({1, 2, 2});
-  const auto dense = bias->forward(trust, bias->windows(placement, scene), scene, 0)
+  const auto dense = bias->forward(trust, bias->windows(projection, scene), scene, 0)
                          .materialize(1, 2, scene.layout().keys(), trust)
                          .squeeze(0)
                          .squeeze(0);
   EXPECT_EQ(dense[0].slice(0, 0, 256).ne(0).sum().item<std::int64_t>(), 9);  // 3 x 3 of 5 x 5 are left
   const auto front = dense[1].slice(0, 256, 316).view({6, 10}), back = dense[1].slice(0, 316);
-  EXPECT_EQ(placement.cell[0][1][1][0].item<std::int64_t>(), 9);
+  EXPECT_EQ(projection.cell[0][1][1][0].item<std::int64_t>(), 9);
   EXPECT_EQ(front.ne(0).sum().item<std::int64_t>(), 15);              // three columns of five rows
   EXPECT_EQ(front.select(1, 0).ne(0).sum().item<std::int64_t>(), 0);  // not wrapped to the next row
   EXPECT_EQ(back.ne(0).sum().item<std::int64_t>(), 0);                // nor to the next camera
@@ -110,9 +110,9 @@ TEST(AttentionBias, AnAbsentSensorHoldsNoWindow) {
   const auto scene = small_scene(1);
   const auto points = torch::tensor({0.5, 4.0, 0.0}, torch::kDouble).view({1, 1, 3});
   const auto available = torch::tensor({1, 0, 1}, torch::kLong).to(torch::kBool).view({1, 3});
-  const auto placement = place_queries(points, scene, available);
-  EXPECT_TRUE(placement.seen[0][0][0].item<bool>());
-  EXPECT_FALSE(placement.seen[0][0][1].item<bool>());
+  const auto projection = project_queries(points, scene, available);
+  EXPECT_TRUE(projection.seen[0][0][0].item<bool>());
+  EXPECT_FALSE(projection.seen[0][0][1].item<bool>());
 }
 
 TEST(AttentionBias, ScalesPerModalityLayerAndHeadShareTheirIndices) {
@@ -122,7 +122,7 @@ TEST(AttentionBias, ScalesPerModalityLayerAndHeadShareTheirIndices) {
   for (const auto sharing : {ScaleSharing::kPerModality, ScaleSharing::kPerLayer, ScaleSharing::kPerHead}) {
     AttentionBias bias(
         AttentionBiasOptions{.bev_window = 3, .camera_window = 3, .sharing = sharing, .num_layers = 3, .num_heads = 4});
-    const auto windows = bias->windows(place_queries(points, scene), scene);
+    const auto windows = bias->windows(project_queries(points, scene), scene);
     {
       const torch::NoGradGuard guard;
       const auto raw = bias->scale->raw();
@@ -147,11 +147,11 @@ TEST(AttentionBias, GradientsReachTrustAndScaleAndPassAtTheClip) {
   const auto points = random_points(1, 5);
   AttentionBias bias(AttentionBiasOptions{.segments = true, .bev_window = 3, .camera_window = 3});
   bias->to(torch::kDouble);
-  const auto windows = bias->windows(place_queries(points, scene), scene);
+  const auto windows = bias->windows(project_queries(points, scene), scene);
   const auto trust = (torch::rand({1, 5, 2}, torch::kDouble) * 1.6 - 0.8).requires_grad_(true);
   const auto loss = [&] {
-    const auto lean = bias->forward(trust, windows, scene, 0);
-    return lean.windows->value.square().sum() + lean.segments->value->pow(3).sum();
+    const auto structured = bias->forward(trust, windows, scene, 0);
+    return structured.windows->value.square().sum() + structured.segments->value->pow(3).sum();
   };
   EXPECT_TRUE(gradients_match(
       loss, {{"trust", trust}, {"scale", bias->scale->raw()}, {"segment_scale", bias->segment_scale->raw()}}));
@@ -219,9 +219,9 @@ TEST(AttentionBias, HalfPrecisionIsComputedInFloatAndBounded) {
   for (const auto& [precision, type] :
        {std::pair{BiasPrecision::kHalf, torch::kHalf}, std::pair{BiasPrecision::kBfloat16, torch::kBFloat16}}) {
     AttentionBias bias(AttentionBiasOptions{.precision = precision});
-    const auto lean = bias->forward(trust, bias->windows(place_queries(points, scene), scene), scene, 0);
-    EXPECT_EQ(lean.windows->value.scalar_type(), type);
-    EXPECT_NEAR(lean.windows->value.to(torch::kFloat).max().item<float>(), 0.75, 3e-3);
+    const auto structured = bias->forward(trust, bias->windows(project_queries(points, scene), scene), scene, 0);
+    EXPECT_EQ(structured.windows->value.scalar_type(), type);
+    EXPECT_NEAR(structured.windows->value.to(torch::kFloat).max().item<float>(), 0.75, 3e-3);
   }
   const std::string sentence =
       "[AttentionBias] clip must be at most 10 in half precision, where exp overflows beyond 11.09, got 12.000000";
@@ -236,16 +236,16 @@ TEST(AttentionBias, HalfPrecisionIsComputedInFloatAndBounded) {
 
 TEST(AttentionBias, TrustInHalfPrecisionIsComputedInFloat) {
   const auto scene = small_scene(1);
-  const auto placement = place_queries(random_points(1, 9), scene);
+  const auto projection = project_queries(random_points(1, 9), scene);
   AttentionBias bias(AttentionBiasOptions{.segments = true, .camera_window = 3, .scale = {.init = 2.4}});
-  const auto windows = bias->windows(placement, scene);
+  const auto windows = bias->windows(projection, scene);
   for (const auto type : {torch::kHalf, torch::kBFloat16}) {
     const auto trust = torch::rand({1, 9, 2}).to(type).requires_grad_(true);
-    const auto lean = bias->forward(trust, windows, scene, 0),
+    const auto structured = bias->forward(trust, windows, scene, 0),
                exact = bias->forward(trust.detach().to(torch::kFloat), windows, scene, 0);
-    EXPECT_TRUE(proof::same_bits(lean.windows->value, exact.windows->value));
-    EXPECT_TRUE(proof::same_bits(*lean.segments->value, *exact.segments->value));
-    lean.windows->value.sum().backward();
+    EXPECT_TRUE(proof::same_bits(structured.windows->value, exact.windows->value));
+    EXPECT_TRUE(proof::same_bits(*structured.segments->value, *exact.segments->value));
+    structured.windows->value.sum().backward();
     EXPECT_EQ(trust.grad().scalar_type(), type);
   }
 }
@@ -286,11 +286,11 @@ TEST(AttentionBias, ASceneWithoutAGridIsThatOfItsCameras) {
     if (sharing == ScaleSharing::kPerModality) options.scale.shape = options.segment_scale.shape = {1};
     AttentionBias alone(options);
     const auto grid_keys = whole.grid.keys(), keys = whole.layout().keys();
-    const auto expected = both->forward(trust, both->windows(place_queries(points, whole), whole), whole, 0)
+    const auto expected = both->forward(trust, both->windows(project_queries(points, whole), whole), whole, 0)
                               .materialize(2, 12, keys, trust)
                               .slice(3, grid_keys);
     const auto bias =
-        alone->forward(trust.slice(2, 1), alone->windows(place_queries(points, cameras), cameras), cameras, 0);
+        alone->forward(trust.slice(2, 1), alone->windows(project_queries(points, cameras), cameras), cameras, 0);
     EXPECT_TRUE(proof::same_bits(bias.materialize(2, 12, keys - grid_keys, trust), expected));
   }
   const auto boxes =
@@ -314,20 +314,20 @@ TEST(AttentionBias, ScenesAndScalesMustFitEachOther) {
             "[AttentionBias] scale.shape must be [] or [1] for its sharing, got [3]");
   scene.cameras.clear();
   EXPECT_EQ(error_of([&] {
-              place_queries(torch::zeros({1, 2, 3}), scene);
+              project_queries(torch::zeros({1, 2, 3}), scene);
             }),
             "[SensorScene] a scene must have a grid or cameras, got neither");
 }
 
 TEST(AttentionBias, WindowOverAQuarterOfItsMapIsWarnedOf) {
   const auto scene = small_scene(1);
-  const auto placement = place_queries(random_points(1, 4), scene);
+  const auto projection = project_queries(random_points(1, 4), scene);
   const proof::CollectedWarnings warnings;
-  AttentionBias(AttentionBiasOptions{.bev_window = 5, .camera_window = 3})->windows(placement, scene);
+  AttentionBias(AttentionBiasOptions{.bev_window = 5, .camera_window = 3})->windows(projection, scene);
   // A router may see as wide as it likes.
-  windows_at(placement, fixed_window_sizes(placement, 5, 5), scene);
+  windows_at(projection, fixed_window_sizes(projection, 5, 5), scene);
   EXPECT_TRUE(warnings.messages.empty());
-  AttentionBias(AttentionBiasOptions{.bev_window = 5, .camera_window = 5})->windows(placement, scene);
+  AttentionBias(AttentionBiasOptions{.bev_window = 5, .camera_window = 5})->windows(projection, scene);
   ASSERT_EQ(warnings.messages.size(), 2U);  // one a camera
   EXPECT_EQ(warnings.messages[0],
             "[AttentionBias] a window of 5 x 5 cells covers more than a quarter of map 1 (10 x 6): it hardly tells one "
@@ -349,7 +349,7 @@ TEST(AttentionBias, BadOptionsGetOneSentence) {
             "[AttentionBias] clip must be at least 0, got -1.000000");
   const auto scene = small_scene(2);
   EXPECT_EQ(error_of([&] {
-              place_queries(torch::zeros({1, 4, 3}), scene);
+              project_queries(torch::zeros({1, 4, 3}), scene);
             }),
             "[SensorScene] cameras must be given for every batch element (1), got 2");
 }

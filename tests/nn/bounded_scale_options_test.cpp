@@ -154,14 +154,14 @@ TEST(BoundedScaleOptions, ReadsAndWritesTomlAndRefusesWhatIsUnknown) {
   EXPECT_THROW(config::parse<BoundedScaleOptions>("constrain = 'none'", "scale.toml"), std::invalid_argument);
 }
 
-struct PresetFigures {
+struct PresetValues {
   const char* name;
   double init, min, max, warn;
   bool learnable;
 };
 
-TEST(ScalePreset, FiguresAreThoseOfTheSpecification) {
-  const std::vector<PresetFigures> expected = {
+TEST(ScalePreset, ValuesAreThoseOfTheSpecification) {
+  const std::vector<PresetValues> expected = {
       {"conservative", 2.5, 0.5, 5.0, 4.0, true},       {"aggressive", 3.5, 1.0, 8.0, 6.0, true},
       {"ultra_conservative", 2.0, 0.5, 3.0, 2.5, true}, {"fixed", 2.5, 0.5, 5.0, 4.0, false},
       {"strong_fixed", 5.0, 0.5, 5.0, 4.0, false},      {"logit", 25, 1, 100, 80, true}};

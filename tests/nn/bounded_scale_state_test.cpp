@@ -78,7 +78,7 @@ TEST(BoundedScaleState, ForgottenProjectorIsToldOnce) {
   ASSERT_EQ(collected.messages.size(), 1U);
   EXPECT_EQ(collected.messages[0],
             "[bounded_scale] raw must lie inside [0.5, 5] in forward for projected, got 7 to 7: call "
-            "ScaleProjector::step(optimizer) in place of optimizer.step()");
+            "ScaleProjector::step(optimizer) instead of optimizer.step()");
 }
 
 // The bound of raw is rounded like raw itself: what was just projected must not count as outside.

@@ -47,7 +47,7 @@ torch::Tensor some_points() {
 struct Setting {
   SensorScene scene = one_camera_scene();
   torch::Tensor points = some_points();
-  QueryPlacement placement = place_queries(points, scene);
+  QueryProjection projection = project_queries(points, scene);
   DecoderInputs inputs{};
   TransformerDecoder decoder{
       TransformerDecoderOptions{.num_layers = 2, .width = kWidth, .num_heads = 4, .feedforward_width = 32}};
@@ -66,7 +66,7 @@ struct Setting {
     return {.query_position = inputs.query_position,
             .memory = inputs.memory,
             .memory_position = inputs.memory_position,
-            .placement = placement,
+            .projection = projection,
             .scene = &scene,
             .cues = {.age = torch::tensor({{0.1F, 0.9F}}), .level = torch::tensor({{0.2F, -0.4F}})}};
   }
@@ -99,7 +99,7 @@ TEST(MultiheadAttention, SelfAttentionRefusesABias) {
   EXPECT_EQ(error_of([&] {
               attention->forward({x, x, x}, {.bias = bias});
             }),
-            "[MultiheadAttention] bias must be absent in self-attention: it leans queries toward sensors' keys");
+            "[MultiheadAttention] bias must be absent in self-attention: it biases queries toward sensors' keys");
   EXPECT_EQ(error_of([] {
               MultiheadAttention(MultiheadAttentionOptions{.width = 10, .num_heads = 4}, AttentionKind::kSelf);
             }),
@@ -125,10 +125,10 @@ TEST(Decoder, BiasActsInCrossAttentionAlsoWhenQueriesEqualKeys) {
   const auto plain = s.decoder->forward(s.inputs).states;
   std::vector<std::int64_t> offsets;
   for (std::int64_t i = 0; i <= kQueries; ++i) offsets.push_back(i);
-  ops::StructuredBias lean{.windows =
-                               ops::Windows{torch::tensor(offsets, torch::kLong), torch::arange(kQueries, torch::kInt),
-                                            torch::full({1, kQueries}, 50.0F)}};
-  s.inputs.bias = [&](std::int64_t, const torch::Tensor&) { return lean; };
+  ops::StructuredBias structured{.windows = ops::Windows{torch::tensor(offsets, torch::kLong),
+                                                         torch::arange(kQueries, torch::kInt),
+                                                         torch::full({1, kQueries}, 50.0F)}};
+  s.inputs.bias = [&](std::int64_t, const torch::Tensor&) { return structured; };
   s.inputs.statistics_from = 0;
   const auto biased = s.decoder->forward(s.inputs);
   EXPECT_GT((biased.states - plain).abs().max().item<float>(), 1e-3);
@@ -169,14 +169,14 @@ TEST(QueryRouter, UntrainedLeavesTheDecoderBitIdenticalAndStillGetsGradient) {
     AttentionBias bias(AttentionBiasOptions{.segments = true, .bev_window = 3, .camera_window = 3});
     const auto trust = router->forward(s.router_inputs());
     EXPECT_EQ(trust.abs().max().item<float>(), 0);
-    const auto windows = bias->windows(s.placement, s.scene);
+    const auto windows = bias->windows(s.projection, s.scene);
     s.inputs.bias = [&](std::int64_t layer, const torch::Tensor&) {
       return bias->forward(trust, windows, s.scene, layer);
     };
-    const auto leaned = s.decoder->forward(s.inputs).states;
-    EXPECT_TRUE(same_bits(leaned, plain));
+    const auto biased = s.decoder->forward(s.inputs).states;
+    EXPECT_TRUE(same_bits(biased, plain));
     // A norm ends each layer, so that the sum of squares would be constant: a random weighting is not.
-    (leaned * torch::randn_like(leaned)).sum().backward();
+    (biased * torch::randn_like(biased)).sum().backward();
     EXPECT_EQ(bias->scale->raw().grad().abs().item<float>(), 0);  // w = 0: no illness
     if (router->age_gain.defined()) {
       EXPECT_GT(router->age_gain.grad().abs().max().item<float>(), 0);
@@ -236,13 +236,13 @@ TEST(QueryRouter, SeesOnlyTheKeysRoundItsQuery) {
   router->eval();
   torch::nn::init::normal_(router->content->weight);
   const auto before = router->forward(s.router_inputs());
-  const auto cell = s.placement.cell[0][0][0];
+  const auto cell = s.projection.cell[0][0][0];
   const std::int64_t own_key = cell[1].item<std::int64_t>() * 8 + cell[0].item<std::int64_t>();
   s.inputs.memory[0][own_key].add_(5);
   const auto changed = (router->forward(s.router_inputs()) - before).abs().sum(2)[0];
   EXPECT_GT(changed[0].item<float>(), 0);
   for (std::int64_t q = 1; q < kQueries; ++q) {
-    const auto other = s.placement.cell[0][q][0];
+    const auto other = s.projection.cell[0][q][0];
     const bool near = (other - cell).abs().max().item<std::int64_t>() <= 1;
     EXPECT_EQ(changed[q].item<float>() > 0, near) << q;
   }

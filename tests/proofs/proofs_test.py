@@ -51,12 +51,12 @@ class ProofsTest(unittest.TestCase):
         for name in program.NAMES:
             self.assertTrue(program.module_of(name).PARTS, name)
 
-    def test_says_when_a_figure_reaches_its_target(self) -> None:
+    def test_says_when_a_value_reaches_its_target(self) -> None:
         status, out, _ = prove(reaches)
         self.assertEqual(status, 0)
         self.assertIn("reached  speed: 3 x (target: at least 2)\n", out)
 
-    def test_fails_when_a_figure_misses_its_target(self) -> None:
+    def test_fails_when_a_value_misses_its_target(self) -> None:
         status, out, _ = prove(reaches, misses)
         self.assertEqual(status, 1)
         self.assertIn("MISSED   speed: 1 x (target: at least 2)\n", out)
@@ -67,7 +67,7 @@ class ProofsTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("camber train failed: no world", errors)
 
-    def test_a_skipped_figure_does_not_fail(self) -> None:
+    def test_a_skipped_value_does_not_fail(self) -> None:
         proof = Proof(pathlib.Path("."), argparse.Namespace())
         _, out, _ = printed(lambda: proof.skip("omniglot", "no data"))
         self.assertEqual((proof.missed, out), (0, "skipped  omniglot: no data\n"))

@@ -186,7 +186,7 @@ void Records::add_bias(const BiasCase& c, torch::Dtype type) {
   }
   nn::AttentionBias bias(c.options);
   bias->to(type);
-  const auto windows = bias->windows(nn::place_queries(points, scene), scene, boxes);
+  const auto windows = bias->windows(nn::project_queries(points, scene), scene, boxes);
   for (const auto& [epoch, step] : kMoments) {
     const std::string at = prefix + "/epoch" + std::to_string(epoch);
     bias->apply_schedule(epoch, step);

@@ -66,13 +66,13 @@ TEST(Page, is_data_that_reads_back) {
   page.sections.push_back({.title = "All",
                            .blocks = {Sentences{{"alarm", "It broke.", "step 3"}}, chart,
                                       Table{.title = "T", .columns = {"a"}, .rows = {{"0.5"}}, .bar_columns = {0}},
-                                      Pictures{{"right", "image/png", "abcd"}}, Text{"config", "a = 1\n"}}});
+                                      Images{{"right", "image/png", "abcd"}}, Text{"config", "a = 1\n"}}});
   const json data = json::parse(to_json(page));
   EXPECT_EQ(data["title"], "a \"run\"\n");
   const json& blocks = data["sections"][0]["blocks"];
   EXPECT_EQ(blocks[1]["series"][0]["values"], json::parse("[0.5, null]"));
   EXPECT_EQ(blocks[1]["y_max"], nullptr);
-  EXPECT_EQ(blocks[3]["pictures"][0]["source"], "data:image/png;base64,YWJjZA==");
+  EXPECT_EQ(blocks[3]["images"][0]["source"], "data:image/png;base64,YWJjZA==");
   EXPECT_EQ(blocks[4]["content"], "a = 1\n");
 }
 

@@ -40,11 +40,11 @@ TEST_F(RunPage, shows_all_that_a_finished_run_holds) {
                             "By class",
                             "Validation while training",
                             "Precision over recall, car",
-                            "Pictures",
+                            "Images",
                             "Scale",
                             "Scale bias",
                             "Gradient of bias",
-                            "Effective lean, lidar",
+                            "Effective bias, lidar",
                             "Mean trust",
                             "Entropy",
                             "Saturated rows",
@@ -67,28 +67,30 @@ TEST_F(RunPage, shows_all_that_a_finished_run_holds) {
   EXPECT_EQ(page["tiles"].back()["value"], "good");
 }
 
-TEST_F(RunPage, shows_the_lean_of_every_layer_and_of_whole_sensors) {
+TEST_F(RunPage, shows_the_bias_of_every_layer_and_of_whole_sensors) {
   health::write_made_run(folder_, {.steps = 20});
   const json plain = json::parse(to_json(run_page(folder_)));  // a run that tells of no layers
-  EXPECT_TRUE(contains(titles(plain), "Effective lean, lidar"));
-  EXPECT_FALSE(contains(titles(plain), "Effective lean by layer, lidar"));
+  EXPECT_TRUE(contains(titles(plain), "Effective bias, lidar"));
+  EXPECT_FALSE(contains(titles(plain), "Effective bias by layer, lidar"));
   std::ofstream metrics(folder_ / "metrics.jsonl", std::ios::app);
   for (const int step : {30, 40})
-    metrics << R"({"step":)" << step << R"(,"time":1,"lean/lidar/mean":1,"lean/segments/camera/mean":2,)"
-            << R"("lean/layer0/lidar/mean":0.5,"lean/layer1/lidar/mean":1.5,"lean/layer1/segments/camera/mean":2})"
-            << "\n";
+    metrics
+        << R"({"step":)" << step
+        << R"(,"time":1,"effective_bias/lidar/mean":1,"effective_bias/segments/camera/mean":2,)"
+        << R"("effective_bias/layer0/lidar/mean":0.5,"effective_bias/layer1/lidar/mean":1.5,"effective_bias/layer1/segments/camera/mean":2})"
+        << "\n";
   metrics.close();
   const json page = json::parse(to_json(run_page(folder_)));
   for (const json& section : page["sections"])
     for (const json& block : section["blocks"])
-      if (block.value("title", "") == "Effective lean by layer, lidar") {
+      if (block.value("title", "") == "Effective bias by layer, lidar") {
         ASSERT_EQ(block["series"].size(), 2U);
         EXPECT_EQ(block["series"][1]["name"], "layer1");
       }
-  for (const char* title : {"Effective lean, lidar", "Effective lean by layer, lidar",
-                            "Effective lean, camera as a whole", "Effective lean by layer, camera as a whole"})
+  for (const char* title : {"Effective bias, lidar", "Effective bias by layer, lidar",
+                            "Effective bias, camera as a whole", "Effective bias by layer, camera as a whole"})
     EXPECT_TRUE(contains(titles(page), title)) << title;
-  EXPECT_FALSE(contains(titles(page), "Effective lean, layer0/lidar"));
+  EXPECT_FALSE(contains(titles(page), "Effective bias, layer0/lidar"));
 }
 
 TEST_F(RunPage, says_what_is_wrong) {

@@ -38,7 +38,7 @@ class StudyPage : public storage::ScratchFolder {
                                          .trust_camera = std::nan("")});
         record.measurements.push_back({.condition = "clean", .control = "zero", .mean_ap = 0.4});
         record.curves["scale/bias/value"] = {{1, 20, 40}, {2.5, 2.5 + gain, 2.75}};
-        record.curves["lean/lidar/mean"] = {{1, 20, 40}, {0, 0.5, 1}};
+        record.curves["effective_bias/lidar/mean"] = {{1, 20, 40}, {0, 0.5, 1}};
         storage::write_file(folder_ / "records" / (record.key() + ".json"), to_json(record));
       }
       gain += 0.02;
@@ -52,11 +52,11 @@ TEST_F(StudyPage, shows_gates_arms_differences_controls_and_all_seeds) {
   std::vector<std::string> titles;
   for (const json& section : page["sections"]) titles.push_back(section["title"]);
   EXPECT_EQ(titles, (std::vector<std::string>{"In words", "Gates", "Arms by faults", "Paired differences", "Controls",
-                                              "Scales and time", "Scale curves", "Lean curves", "Plan"}));
+                                              "Scales and time", "Scale curves", "Bias curves", "Plan"}));
   const std::string first = page["sections"][0]["blocks"][0]["sentences"][0]["text"];
   EXPECT_NE(first.find("'trust & cues' against 'constant'"), std::string::npos) << first;
   EXPECT_EQ(first.find('*'), std::string::npos) << first;
-  EXPECT_EQ(page["sections"][2]["blocks"][1]["rows"].size(), 5U) << "behind the picture";
+  EXPECT_EQ(page["sections"][2]["blocks"][1]["rows"].size(), 5U) << "behind the image";
   EXPECT_EQ(page["sections"][6]["blocks"].size(), 5U);
   EXPECT_EQ(page["sections"][6]["blocks"][0]["series"].size(), 3U) << "one curve a seed";
   bool verdict = false;
@@ -72,13 +72,15 @@ TEST_F(StudyPage, draws_a_row_a_comparison) {
   plan.arms = {{.name = "a", .title = "a < b & c"}, {.name = "b"}};
   study::Comparison sure{
       .arm = "a", .against = "b", .difference = {.pairs = 8, .mean = 0.03, .low = 0.02, .high = 0.04}};
-  sure.judgement = study::Judgement{.words = "better"};
+  sure.conclusion = study::Conclusion{.words = "better"};
   study::Comparison lone{.arm = "b", .against = "a", .measure = "clean", .difference = {.pairs = 1, .mean = -0.01}};
   lone.difference.low = lone.difference.high = std::nan("");
   const std::string svg = forest_plot(plan, {sure, lone});
   const auto count = [&svg](const std::string& words) {
     std::size_t found = 0;
-    for (std::size_t place = svg.find(words); place != std::string::npos; place = svg.find(words, place + 1)) ++found;
+    for (std::size_t position = svg.find(words); position != std::string::npos;
+         position = svg.find(words, position + 1))
+      ++found;
     return found;
   };
   EXPECT_EQ(count("<circle"), 2U);
@@ -88,13 +90,13 @@ TEST_F(StudyPage, draws_a_row_a_comparison) {
   EXPECT_EQ(count("nan"), 0U);
 }
 
-TEST_F(StudyPage, has_pictures_that_stand_alone) {
-  const auto pictures = study_pictures(study::read_study(folder_));
+TEST_F(StudyPage, has_images_that_stand_alone) {
+  const auto images = study_images(study::read_study(folder_));
   std::vector<std::string> names;
-  names.reserve(pictures.size());
-  for (const StudyPicture& picture : pictures) names.push_back(picture.name);
+  names.reserve(images.size());
+  for (const StudyImage& image : images) names.push_back(image.name);
   EXPECT_EQ(names, (std::vector<std::string>{"arms", "differences", "exploratory", "scales"})) << "no curve of trust";
-  const std::string& arms = pictures[0].svg;
+  const std::string& arms = images[0].svg;
   EXPECT_NE(arms.find("fill=\"#eeeeee\"/>\n<text x=\"346.0\" y=\"73.0\" text-anchor=\"middle\" "
                       "fill=\"#222222\">40.2<"),
             std::string::npos)
@@ -103,10 +105,10 @@ TEST_F(StudyPage, has_pictures_that_stand_alone) {
   EXPECT_NE(arms.find(">trust &amp; cues<"), std::string::npos);
   EXPECT_NE(arms.find(">+2.0<"), std::string::npos) << "the others' differences";
   EXPECT_NE(arms.find("fill=\"#4a90d9\""), std::string::npos) << "the largest of them is the deepest";
-  EXPECT_NE(pictures[3].svg.find("scale/bias/value"), std::string::npos);
-  for (const StudyPicture& picture : pictures) {
-    EXPECT_EQ(picture.svg.find("nan"), std::string::npos) << picture.name;
-    EXPECT_TRUE(picture.svg.ends_with("</svg>\n")) << picture.name;
+  EXPECT_NE(images[3].svg.find("scale/bias/value"), std::string::npos);
+  for (const StudyImage& image : images) {
+    EXPECT_EQ(image.svg.find("nan"), std::string::npos) << image.name;
+    EXPECT_TRUE(image.svg.ends_with("</svg>\n")) << image.name;
   }
 }
 

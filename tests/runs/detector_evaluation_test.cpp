@@ -1,4 +1,4 @@
-// The fault table's figures where there is nothing to divide by or to compare.
+// The fault table's metrics where there is nothing to divide by or to compare.
 #include <cmath>
 
 #include <camber/runs/detector_evaluation.h>
@@ -22,7 +22,7 @@ TEST(FaultReport, ResilienceOfADetectorThatFindsNothingIsNotDefined) {
   for (const double faulty : {0.0, 0.1}) {
     const FaultReport report = report_of(0, faulty);
     EXPECT_TRUE(std::isnan(report.mean_resilience()));
-    // Bare, as every figure of the metrics that is not defined: the page reads it so.
+    // Bare, as every metric of the metrics that is not defined: the page reads it so.
     EXPECT_NE(report.to_json().find("\"mean_resilience\": NaN"), std::string::npos) << report.to_json();
     EXPECT_EQ(report.to_csv().find("inf"), std::string::npos) << report.to_csv();
   }

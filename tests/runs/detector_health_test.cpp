@@ -15,10 +15,10 @@ namespace {
 using detection::Detector;
 using detection::DetectorBatch;
 using detection::DetectorOptions;
-using Figures = std::map<std::string, double>;
+using Metrics = std::map<std::string, double>;
 
 // Scales that differ from layer to layer, and trust that differs from query to query.
-Detector leaning_detector(DetectorOptions options) {
+Detector biased_detector(DetectorOptions options) {
   options.router.mode = nn::RouterMode::kLearned;
   options.bias.form = nn::WindowForm::kGaussian;
   options.bias.sharing = nn::ScaleSharing::kPerLayer;
@@ -36,39 +36,39 @@ Detector leaning_detector(DetectorOptions options) {
   return detector;
 }
 
-Figures figures_of(const detection::DetectorOutput& output) {
+Metrics metrics_of(const detection::DetectorOutput& output) {
   HealthAdapter adapter(1);
   add_output(adapter, output, true);
-  Figures figures;
-  for (const health::Figure& figure : health::health_figures(adapter.sample())) {
-    figures[figure.name] = figure.value;
+  Metrics metrics;
+  for (const health::Metric& metric : health::health_metrics(adapter.sample())) {
+    metrics[metric.name] = metric.value;
   }
-  return figures;
+  return metrics;
 }
 
-void expect_values(const Figures& figures, const std::string& name, const torch::Tensor& values) {
+void expect_values(const Metrics& metrics, const std::string& name, const torch::Tensor& values) {
   ASSERT_GT(values.numel(), 0) << name;
-  ASSERT_TRUE(figures.contains("lean/" + name + "/mean")) << name;
+  ASSERT_TRUE(metrics.contains("effective_bias/" + name + "/mean")) << name;
   const auto all = values.to(torch::kDouble).flatten();
-  EXPECT_NEAR(figures.at("lean/" + name + "/mean"), all.abs().mean().item<double>(), 1e-5) << name;
-  EXPECT_NEAR(figures.at("lean/" + name + "/p95"), all.abs().quantile(0.95).item<double>(), 1e-5) << name;
-  EXPECT_NEAR(figures.at("bias/" + name + "/min"), all.min().item<double>(), 1e-5) << name;
-  EXPECT_NEAR(figures.at("bias/" + name + "/max"), all.max().item<double>(), 1e-5) << name;
+  EXPECT_NEAR(metrics.at("effective_bias/" + name + "/mean"), all.abs().mean().item<double>(), 1e-5) << name;
+  EXPECT_NEAR(metrics.at("effective_bias/" + name + "/p95"), all.abs().quantile(0.95).item<double>(), 1e-5) << name;
+  EXPECT_NEAR(metrics.at("bias/" + name + "/min"), all.min().item<double>(), 1e-5) << name;
+  EXPECT_NEAR(metrics.at("bias/" + name + "/max"), all.max().item<double>(), 1e-5) << name;
 }
 
 TEST(DetectorHealth, WatchesTheBiasThatEveryLayerAdded) {
   DetectorOptions options = detection::examples::tiny_options();
   options.bias.segments = true;
   options.bias.num_layers = options.head.decoder.num_layers;
-  Detector detector = leaning_detector(options);
+  Detector detector = biased_detector(options);
   DetectorBatch batch = detection::examples::example_batch(options, 2, 3);
   batch.available[1][2] = false;  // what is added to keys that nobody sees is added to nothing
   const torch::NoGradGuard no_grad;
   const auto output = detector->forward(batch, {.statistics = true});
-  const Figures figures = figures_of(output);
+  const Metrics metrics = metrics_of(output);
 
   auto bias = detector->parts().head->attention_bias;
-  const auto windows = bias->windows(nn::place_queries(output.references, batch.scene, batch.available), batch.scene);
+  const auto windows = bias->windows(nn::project_queries(output.references, batch.scene, batch.available), batch.scene);
   const auto in_grid = windows.index.map_index == 0;
   std::vector<torch::Tensor> lidar, cameras, lidar_segment, camera_segments;
   for (std::int64_t layer = 0; layer < options.head.decoder.num_layers; ++layer) {
@@ -80,17 +80,17 @@ TEST(DetectorHealth, WatchesTheBiasThatEveryLayerAdded) {
     camera_segments.push_back(
         torch::cat({value[0].slice(2, 1).flatten(), value[1].select(2, 1).flatten(), value[1].select(2, 3).flatten()}));
     const std::string name = "layer" + std::to_string(layer) + "/";
-    expect_values(figures, name + "lidar", lidar.back());
-    expect_values(figures, name + "camera", cameras.back());
-    expect_values(figures, name + "segments/lidar", lidar_segment.back());
-    expect_values(figures, name + "segments/camera", camera_segments.back());
+    expect_values(metrics, name + "lidar", lidar.back());
+    expect_values(metrics, name + "camera", cameras.back());
+    expect_values(metrics, name + "segments/lidar", lidar_segment.back());
+    expect_values(metrics, name + "segments/camera", camera_segments.back());
   }
-  expect_values(figures, "lidar", torch::cat(lidar));
-  expect_values(figures, "camera", torch::cat(cameras));
-  expect_values(figures, "segments/lidar", torch::cat(lidar_segment));
-  expect_values(figures, "segments/camera", torch::cat(camera_segments));
-  EXPECT_GT(figures.at("lean/layer1/lidar/mean"), 1.5 * figures.at("lean/layer0/lidar/mean"));
-  EXPECT_TRUE(figures.contains("trust/camera/mean"));
+  expect_values(metrics, "lidar", torch::cat(lidar));
+  expect_values(metrics, "camera", torch::cat(cameras));
+  expect_values(metrics, "segments/lidar", torch::cat(lidar_segment));
+  expect_values(metrics, "segments/camera", torch::cat(camera_segments));
+  EXPECT_GT(metrics.at("effective_bias/layer1/lidar/mean"), 1.5 * metrics.at("effective_bias/layer0/lidar/mean"));
+  EXPECT_TRUE(metrics.contains("trust/camera/mean"));
 }
 
 TEST(DetectorHealth, SaysNothingOfABiasThatIsNotThere) {
@@ -100,14 +100,14 @@ TEST(DetectorHealth, SaysNothingOfABiasThatIsNotThere) {
   options.bias.num_layers = options.head.decoder.num_layers;
   const DetectorBatch batch = detection::examples::example_batch(options, 1, 2);
   const torch::NoGradGuard no_grad;
-  const Figures only_segments = figures_of(leaning_detector(options)->forward(batch, {.statistics = true}));
-  EXPECT_FALSE(only_segments.contains("lean/lidar/mean"));
-  EXPECT_TRUE(only_segments.contains("lean/segments/lidar/mean"));
+  const Metrics only_segments = metrics_of(biased_detector(options)->forward(batch, {.statistics = true}));
+  EXPECT_FALSE(only_segments.contains("effective_bias/lidar/mean"));
+  EXPECT_TRUE(only_segments.contains("effective_bias/segments/lidar/mean"));
   Detector plain(detection::examples::tiny_options(), 1);
   plain->eval();
   const auto output = plain->forward(batch, {.statistics = true});
   EXPECT_TRUE(output.added_bias.empty());
-  for (const auto& [name, value] : figures_of(output)) EXPECT_TRUE(name.starts_with("attention/")) << name;
+  for (const auto& [name, value] : metrics_of(output)) EXPECT_TRUE(name.starts_with("attention/")) << name;
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ detection::Detector detector_with_cues() {
 
 data::Split some_frames() {
   data::Split split = tests::simulated_world().all;
-  split.samples = spread(split.samples, 3);
+  split.samples = evenly_spaced(split.samples, 3);
   return split;
 }
 
@@ -87,7 +87,7 @@ TEST(DetectorPasses, RepeatDeliveriesOfTheFramesThatAreEvaluated) {
         data::load_sensor_frame(world.dataset, frame.origin.sample, detector_with_cues()->options().frame_options(),
                                 other, split.samples, random::Stream(0, "faults"));
     EXPECT_EQ(frame.sample->sensor_frame.sensors[1].source, expected.sensors[1].source);
-    EXPECT_EQ(frame.sample->sensor_frame.frame.cameras[0].picture.pixels, expected.frame.cameras[0].picture.pixels);
+    EXPECT_EQ(frame.sample->sensor_frame.frame.cameras[0].image.pixels, expected.frame.cameras[0].image.pixels);
     ++frames;
   };
   run_passes(detector_with_cues(), {.dataset = world.dataset, .split = split}, {{.condition = other}},

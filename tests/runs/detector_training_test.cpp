@@ -46,38 +46,38 @@ struct Training {
   TrainingLoop loop;
 };
 
-// The second of two frames with a number that is none, in such a place.
-DetectorBatch broken_batch(const std::string& place) {
+// The second of two frames with a number that is none, at such an index.
+DetectorBatch broken_batch(const std::string& position) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   DetectorBatch batch = example_batch(tiny_options(), 2, 2);
-  if (place == "point") {
+  if (position == "point") {
     batch.points.narrow(0, 400, 1).copy_(torch::tensor({{1.0F, 1.0F, 0.0F, nan, 0.0F}}));
-  } else if (place == "picture") {
-    batch.pictures[0][1][0][2][3][4] = nan;
-  } else if (place == "true centre") {
+  } else if (position == "image") {
+    batch.images[0][1][0][2][3][4] = nan;
+  } else if (position == "true centre") {
     batch.targets[1].boxes[0][0] = nan;
-  } else if (place == "true size") {
+  } else if (position == "true size") {
     batch.targets[1].boxes[0][4] = 0;
   }
   return batch;
 }
 
 TEST(DetectorTraining, ASampleThatBrokeSkipsItsStepByNameAndLeavesNoTrace) {
-  for (const std::string place : {"point", "picture", "true centre", "true size"}) {
+  for (const std::string position : {"point", "image", "true centre", "true size"}) {
     Training training;
     ASSERT_FALSE(training.step(broken_batch("nowhere")).skipped);
     const auto before = copy_of(training.detector);
-    const StepReport report = training.step(broken_batch(place));
-    EXPECT_TRUE(report.skipped) << place;
-    ASSERT_TRUE(report.finding) << place;
+    const StepReport report = training.step(broken_batch(position));
+    EXPECT_TRUE(report.skipped) << position;
+    ASSERT_TRUE(report.finding) << position;
     // What broke in a true box stays in the queries that were made from it.
-    const std::string named = place == "true size"     ? "loss/box_0 holds Infinity"
-                              : place == "true centre" ? "loss/box_0 holds NaN"
-                                                       : "loss/class_0 holds NaN";
+    const std::string named = position == "true size"     ? "loss/box_0 holds Infinity"
+                              : position == "true centre" ? "loss/box_0 holds NaN"
+                                                          : "loss/class_0 holds NaN";
     EXPECT_TRUE(report.finding->sentence.starts_with("Step 2 was skipped because " + named))
-        << place << ": " << report.finding->sentence;
-    EXPECT_TRUE(same(before, copy_of(training.detector))) << place;
-    EXPECT_FALSE(training.step(broken_batch("nowhere")).skipped) << place;
+        << position << ": " << report.finding->sentence;
+    EXPECT_TRUE(same(before, copy_of(training.detector))) << position;
+    EXPECT_FALSE(training.step(broken_batch("nowhere")).skipped) << position;
   }
 }
 

@@ -37,7 +37,7 @@ class Source : public testing::Test {
     fs::create_directories(folder_);
   }
   void TearDown() override { fs::remove_all(folder_); }
-  void put_picture(const fs::path& name) const {
+  void put_image(const fs::path& name) const {
     fs::create_directories((folder_ / name).parent_path());
     std::ofstream(folder_ / name, std::ios::binary) << drawing::encode_png(drawing::Canvas(16, 16));
   }
@@ -84,9 +84,9 @@ TEST_F(Source, HoldsADomainOutAndSaysWhatThatIs) {
 
 TEST_F(Source, DetectsClassesThatTrainingAndTestShare) {
   for (const char* split : {"one", "two"})
-    for (const char* name : {"cat", "dog"}) put_picture(fs::path(split) / name / "1.png");
-  put_picture("two/emu/1.png");
-  SourceOptions options{.kind = SourceKind::kPictureFolders,
+    for (const char* name : {"cat", "dog"}) put_image(fs::path(split) / name / "1.png");
+  put_image("two/emu/1.png");
+  SourceOptions options{.kind = SourceKind::kImageFolders,
                         .path = (folder_ / "one").string(),
                         .test_path = (folder_ / "two").string(),
                         .size = 16};

@@ -44,8 +44,8 @@ std::map<std::string, torch::Tensor> state(const detection::Detector& detector) 
 
 auto members_of(const data::FrameOptions& frame) {
   const auto& range = frame.range;
-  return std::tie(frame.lidars, frame.cameras, frame.picture_width, frame.picture_height, frame.feature_stride,
-                  frame.load_points, frame.load_pictures, frame.sweeps.previous, frame.sweeps.minimum_distance,
+  return std::tie(frame.lidars, frame.cameras, frame.image_width, frame.image_height, frame.feature_stride,
+                  frame.load_points, frame.load_images, frame.sweeps.previous, frame.sweeps.minimum_distance,
                   frame.sweeps.filter_key_frame, range.x_min, range.x_max, range.y_min, range.y_max, range.z_min,
                   range.z_max);
 }
@@ -140,7 +140,7 @@ TEST(Pairing, runs_come_base_first_then_by_seed) {
   EXPECT_THROW(StudyRun::parse("trust"), std::invalid_argument);
 }
 
-TEST(Rule, is_the_plain_detector_judged_otherwise) {
+TEST(Rule, is_the_plain_detector_evaluated_otherwise) {
   const StudyOptions study = real_study();
   const StudyRun run{"rule", 1};
   EXPECT_EQ(training_of(study, run).absent_above_age, 0.75);

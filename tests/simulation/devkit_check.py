@@ -22,10 +22,10 @@ CAMERAS = ["CAM_FRONT", "CAM_FRONT_RIGHT", "CAM_FRONT_LEFT", "CAM_BACK", "CAM_BA
 failures = 0
 
 
-def check(name, figure, holds):
+def check(name, value, holds):
     global failures
     failures += not holds
-    print(f"{'pass' if holds else 'FAIL'}  {name}: {figure}")
+    print(f"{'pass' if holds else 'FAIL'}  {name}: {value}")
 
 
 def rectangle(corners):
@@ -33,14 +33,14 @@ def rectangle(corners):
     return low[0], low[1], high[0], high[1]
 
 
-def contrast(picture, left, top, right, bottom):
-    """How far the middle of a rectangle differs from the strips beside it, over the picture's noise."""
+def contrast(image, left, top, right, bottom):
+    """How far the middle of a rectangle differs from the strips beside it, over the image's noise."""
     width, height = right - left, bottom - top
     rows = slice(int(top + 0.2 * height), max(int(top + 0.2 * height) + 1, int(bottom - 0.1 * height)))
 
     def strip(a, b):
         a, b = int(round(a)), max(int(round(b)), int(round(a)) + 1)
-        part = picture[rows, max(a, 0) : max(b, 0)]
+        part = image[rows, max(a, 0) : max(b, 0)]
         return part.reshape(-1, 3).mean(axis=0) if part.size else None
 
     inside = strip(left + 0.25 * width, right - 0.25 * width)
@@ -104,7 +104,7 @@ def main(root, version, only_open):
                 velocities.append((speed > 0.2) == attributes[0].endswith("moving"))
         for channel in CAMERAS:
             path, boxes, intrinsic = nusc.get_sample_data(sample["data"][channel])
-            picture = np.asarray(Image.open(path).convert("RGB"), dtype=np.float32)
+            image = np.asarray(Image.open(path).convert("RGB"), dtype=np.float32)
             if night[sample["scene_token"]]:
                 continue
             drawn = [rectangle(view_points(b.corners(), intrinsic, normalize=True)) for b in boxes]
@@ -112,14 +112,14 @@ def main(root, version, only_open):
                 left, top, right, bottom = drawn[index]
                 width = right - left
                 annotation = nusc.get("sample_annotation", box.token)
-                whole = left > 0 and top > 0 and right < picture.shape[1] and bottom < picture.shape[0]
+                whole = left > 0 and top > 0 and right < image.shape[1] and bottom < image.shape[0]
                 hidden = annotation["visibility_token"] != "4" or annotation["instance_token"] in camouflaged
                 if not whole or hidden or (box.corners()[2] < 1).any() or width < 8:
                     continue
-                here = contrast(picture, left, top, right, bottom)
+                here = contrast(image, left, top, right, bottom)
                 # Two widths to a side, where no other object stands: it would differ from its surroundings too.
                 moved = [
-                    contrast(picture, left + d, top, right + d, bottom)
+                    contrast(image, left + d, top, right + d, bottom)
                     for d in (-2 * width, 2 * width)
                     if not any(
                         a < right + d + width / 2 + 2 and c > left + d - width / 2 - 2 and b < bottom and e > top
@@ -151,7 +151,7 @@ def main(root, version, only_open):
         np.mean(velocities) > 0.99,
     )
     check(
-        "objects are drawn where their boxes project (picture differs there, not beside)",
+        "objects are drawn where their boxes project (image differs there, not beside)",
         f"{true_beats_moved / max(compared, 1):.3f} of {compared} unhidden boxes by day",
         compared > 20 and true_beats_moved > 0.9 * compared,
     )

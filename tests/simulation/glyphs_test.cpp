@@ -15,8 +15,8 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(sum);
 }
 
-double mean(const std::vector<float>& picture) {
-  return std::accumulate(picture.begin(), picture.end(), 0.0) / static_cast<double>(picture.size());
+double mean(const std::vector<float>& image) {
+  return std::accumulate(image.begin(), image.end(), 0.0) / static_cast<double>(image.size());
 }
 
 TEST(Glyphs, AreAFunctionOfSeedClassHandAndDomain) {

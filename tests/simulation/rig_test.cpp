@@ -16,7 +16,7 @@ void expect_near(const geometry::Vector3& a, const geometry::Vector3& b) {
 TEST(Rig, ACameraLooksWhereItsYawAndPitchPoint) {
   const CameraOptions ahead{.x = 1, .y = 2, .z = 3};
   expect_near(ahead.to_ego().apply({0, 0, 5}), {6, 2, 3});
-  expect_near(ahead.to_ego().apply({1, 0, 0}), {1, 1, 3});  // right of the picture is the car's right
+  expect_near(ahead.to_ego().apply({1, 0, 0}), {1, 1, 3});  // right of the image is the car's right
   expect_near(ahead.to_ego().apply({0, 1, 0}), {1, 2, 2});  // down is down
   const CameraOptions left{.x = 0, .y = 0, .z = 0, .yaw = 90};
   expect_near(left.to_ego().apply({0, 0, 5}), {0, 5, 0});
@@ -24,7 +24,7 @@ TEST(Rig, ACameraLooksWhereItsYawAndPitchPoint) {
   expect_near(down.to_ego().apply({0, 0, 1}), {std::cos(M_PI / 6), 0, -0.5});
 }
 
-TEST(Rig, TheEdgeOfTheFieldOfViewFallsOnTheEdgeOfThePicture) {
+TEST(Rig, TheEdgeOfTheFieldOfViewFallsOnTheEdgeOfTheImage) {
   const CameraOptions camera{.field_of_view = 70, .width = 120, .height = 48, .horizon = 0.375};
   const geometry::Matrix3 k = camera.intrinsic();
   EXPECT_NEAR(k[0] * std::tan(35 * M_PI / 180) + k[2], 120, 1e-9);

@@ -123,9 +123,9 @@ TEST(Scene, SizeAndReflectivityDoNotTellAPedestrianFromACone) {
     }
   }
   // Kolmogorov-Smirnov at the 1 % level for samples of about 600 and 450: 1.63 * sqrt(1/600 + 1/450) = 0.10.
-  for (auto* figure : {&height, &length, &reflectivity, &red})
-    EXPECT_LT(gap((*figure)[ActorKind::kPedestrian], (*figure)[ActorKind::kTrafficCone]), 0.10);
-  // The figure can tell classes apart that do differ.
+  for (auto* value : {&height, &length, &reflectivity, &red})
+    EXPECT_LT(gap((*value)[ActorKind::kPedestrian], (*value)[ActorKind::kTrafficCone]), 0.10);
+  // The value can tell classes apart that do differ.
   EXPECT_GT(gap(height[ActorKind::kCar], height[ActorKind::kTruck]), 0.9);
 }
 

@@ -125,7 +125,7 @@ TEST(Lidar, LeavesLoseThreeReturnsInTen) {
   EXPECT_NEAR(kept / met, 0.7, 0.05);
 }
 
-// Where a world point falls on a camera's picture.
+// Where a world point falls on a camera's image.
 geometry::Projection project(const Scene& scene, const CameraOptions& camera, double seconds,
                              const geometry::Vector3& p) {
   const geometry::Vector3 c = (ego_to_world(scene, seconds) * camera.to_ego()).inverse().apply(p);
@@ -160,7 +160,7 @@ TEST(Camera, ObjectsAreDrawnWhereTheirBoxesProject) {
             drawn_right = std::max(drawn_right, static_cast<double>(u + 1));
           }
         }
-        // Unhidden and whole on the picture: the drawing fills its box, whose corners stand out beyond a round body.
+        // Unhidden and whole on the image: the drawing fills its box, whose corners stand out beyond a round body.
         const bool whole = left > 0 && right < static_cast<double>(camera.width) && view.visible[k] > 20 &&
                            view.visible[k] == view.unoccluded[k];
         if (!whole) continue;
@@ -197,31 +197,31 @@ TEST(Camera, TheNearerObjectHidesTheFarther) {
   EXPECT_LT(of(0), of(1) / 4);
 }
 
-double mean(const Picture& picture) {
-  return std::accumulate(picture.rgb.begin(), picture.rgb.end(), 0.0) / static_cast<double>(picture.rgb.size());
+double mean(const Image& image) {
+  return std::accumulate(image.rgb.begin(), image.rgb.end(), 0.0) / static_cast<double>(image.rgb.size());
 }
 
-TEST(Camera, NightIsDarkAndTheSameStreamGivesTheSamePicture) {
+TEST(Camera, NightIsDarkAndTheSameStreamGivesTheSameImage) {
   const CameraOptions camera = RigOptions{}.cameras[0];
-  const auto picture = [&](bool night, int seed) {
+  const auto image = [&](bool night, int seed) {
     return render(scene_of(1, night), camera, kTime, 0.025, 2, random::Stream(static_cast<std::uint64_t>(seed), "view"))
-        .picture;
+        .image;
   };
-  EXPECT_LT(mean(picture(true, 1)), 35);
-  EXPECT_GT(mean(picture(false, 1)), 80);
-  EXPECT_EQ(picture(false, 1).rgb, picture(false, 1).rgb);
-  EXPECT_NE(picture(false, 1).rgb, picture(false, 2).rgb);
+  EXPECT_LT(mean(image(true, 1)), 35);
+  EXPECT_GT(mean(image(false, 1)), 80);
+  EXPECT_EQ(image(false, 1).rgb, image(false, 1).rgb);
+  EXPECT_NE(image(false, 1).rgb, image(false, 2).rgb);
 }
 
-TEST(Camera, ShareInPicturesIsOneInViewAndZeroWithoutCameras) {
+TEST(Camera, ShareInImagesIsOneInViewAndZeroWithoutCameras) {
   const Scene scene = scene_of(0);
   const Pose ego = scene.ego.at(kTime);
   const geometry::Box ahead{{ego.x + 14 * std::cos(ego.yaw), ego.y + 14 * std::sin(ego.yaw), 0.8}, 1, 1, 1.6, ego.yaw};
-  EXPECT_EQ(share_in_pictures(scene, {}, ahead, kTime), 1);
-  EXPECT_EQ(share_in_pictures(scene, {.cameras = {}}, ahead, kTime), 0);
+  EXPECT_EQ(share_in_images(scene, {}, ahead, kTime), 1);
+  EXPECT_EQ(share_in_images(scene, {.cameras = {}}, ahead, kTime), 0);
   geometry::Box above = ahead;
   above.center[2] = 30;
-  EXPECT_EQ(share_in_pictures(scene, {}, above, kTime), 0);
+  EXPECT_EQ(share_in_images(scene, {}, above, kTime), 0);
 }
 
 }  // namespace

@@ -56,13 +56,13 @@ TEST_F(Simulate, SameSeedSameBytesForAnyNumberOfThreads) {
   simulate(small(), 8, 2, root_ / "other");
   EXPECT_EQ(contents(root_ / "one"), contents(root_ / "three"));
   const auto one = contents(root_ / "one"), other = contents(root_ / "other");
-  int same = 0, pictures = 0;
+  int same = 0, images = 0;
   for (const auto& [name, bytes] : one) {
     if (name.find(".jpg") == std::string::npos) continue;
-    ++pictures;
+    ++images;
     same += other.contains(name) && other.at(name) == bytes ? 1 : 0;
   }
-  EXPECT_EQ(pictures, 5 * 3 * 6);
+  EXPECT_EQ(images, 5 * 3 * 6);
   EXPECT_EQ(same, 0);
 }
 
@@ -102,13 +102,13 @@ TEST_F(Simulate, MoreTrainingScenesLeaveTheTestScenesAlone) {
   many.test_share = 0.1;
   simulate(few, 3, 2, root_ / "few");
   simulate(many, 3, 2, root_ / "many");
-  const auto pictures = [](const std::map<std::string, std::string>& files) {
+  const auto images = [](const std::map<std::string, std::string>& files) {
     std::multiset<std::string> result;
     for (const auto& [name, bytes] : files)
       if (name.find("simulated-test") != std::string::npos) result.insert(bytes);
     return result;
   };
-  EXPECT_EQ(pictures(contents(root_ / "few")), pictures(contents(root_ / "many")));
+  EXPECT_EQ(images(contents(root_ / "few")), images(contents(root_ / "many")));
 }
 
 TEST_F(Simulate, TablesReferToEachOtherAndToFilesThatExist) {

@@ -69,7 +69,7 @@ TEST(Analysis, the_primary_comparison_is_paired_by_seed) {
   ASSERT_TRUE(analysis.primary);
   EXPECT_EQ(analysis.primary->difference.pairs, 4);
   EXPECT_NEAR(analysis.primary->difference.mean, (0.08 + 0.04) / 2 - 0.0005, 1e-12);
-  EXPECT_EQ(analysis.primary->judgement->verdict, Verdict::kBetter);
+  EXPECT_EQ(analysis.primary->conclusion->verdict, Verdict::kBetter);
 }
 
 TEST(Analysis, points_have_a_sign_and_zero_is_never_negative) {
@@ -85,11 +85,11 @@ TEST(Analysis, the_rest_shares_one_correction) {
   std::vector<double> p, corrected;
   for (const Comparison& one : analysis.secondary) {
     p.push_back(one.difference.p);
-    corrected.push_back(one.judgement->corrected_p);
+    corrected.push_back(one.conclusion->corrected_p);
   }
   EXPECT_EQ(corrected, holm(p));
   ASSERT_EQ(analysis.exploratory.size(), 2U);
-  EXPECT_FALSE(analysis.exploratory[0].judgement);
+  EXPECT_FALSE(analysis.exploratory[0].conclusion);
 }
 
 TEST(Analysis, arms_from_scratch_are_compared_with_one_another_alone) {
@@ -115,22 +115,22 @@ TEST(Analysis, a_missing_run_costs_its_pair_and_the_verdict_on_it) {
   const StudyAnalysis analysis = analyze(example_plan(), records);
   EXPECT_EQ(analysis.primary->difference.pairs, 3);
   EXPECT_LT(analysis.primary->difference.p, 0.05) << "it would be called better";
-  EXPECT_EQ(analysis.primary->judgement->verdict, Verdict::kUnresolved);
-  EXPECT_EQ(analysis.primary->judgement->words, "none yet: 3 of 4 seeds");
+  EXPECT_EQ(analysis.primary->conclusion->verdict, Verdict::kUnresolved);
+  EXPECT_EQ(analysis.primary->conclusion->words, "none yet: 3 of 4 seeds");
   std::erase_if(records, [](const RunRecord& one) { return one.arm == "constant"; });
   EXPECT_FALSE(analyze(example_plan(), records).primary);
 }
 
-TEST(Gates, have_figures_and_targets) {
+TEST(Gates, have_values_and_targets) {
   const std::vector<Gate> gates = all_gates(example_plan(), example_records());
   ASSERT_EQ(gates.size(), 6U);
-  EXPECT_EQ(gates[0].figure, "20.1 points");
+  EXPECT_EQ(gates[0].measured, "20.1 points");
   EXPECT_EQ(gates[0].state, GateState::kHolds);
-  EXPECT_EQ(gates[1].figure, "0.53 and 0.67");
-  EXPECT_EQ(gates[2].figure, "4: frozen:5 67 %, stale:5 83 %, lidar_off 47 %, cameras_off 33 %");
-  EXPECT_EQ(gates[3].figure, "1.0 points");
+  EXPECT_EQ(gates[1].measured, "0.53 and 0.67");
+  EXPECT_EQ(gates[2].measured, "4: frozen:5 67 %, stale:5 83 %, lidar_off 47 %, cameras_off 33 %");
+  EXPECT_EQ(gates[3].measured, "1.0 points");
   EXPECT_EQ(gates[4].state, GateState::kHolds);
-  EXPECT_EQ(gates[5].figure, "2: frozen:5 +13.0, stale:5 +5.0");
+  EXPECT_EQ(gates[5].measured, "2: frozen:5 +13.0, stale:5 +5.0");
   EXPECT_EQ(gates[0].text(),
             "holds   mAP of fusion above the better single sensor: 20.1 points (target: at least 5.0 points)");
   StudyPlan strict = example_plan();
@@ -192,17 +192,17 @@ TEST(Tables, stand_between_their_marks) {
   EXPECT_THROW(with_tables("a", "new"), std::invalid_argument);
 }
 
-TEST(Tables, tell_of_the_lean_on_whole_sensors_where_the_records_do) {
+TEST(Tables, tell_of_the_bias_on_whole_sensors_where_the_records_do) {
   StudyResults results{.plan = example_plan(), .records = {record("trust", 0, 0.5, 0.4, 0.4)}};
   RunRecord& one = results.records[0];
   one.scales = {{"head.attention_bias.scale", 2.5}};
-  one.curves["lean/lidar/mean"] = {{1, 20}, {2.5, 1}};
+  one.curves["effective_bias/lidar/mean"] = {{1, 20}, {2.5, 1}};
   const auto columns = scales_table(results).columns;
-  EXPECT_EQ(std::count(columns.begin(), columns.end(), "segment lean LiDAR"), 0);
-  one.curves["lean/segments/lidar/mean"] = {{1, 20}, {0, 0.75}};
+  EXPECT_EQ(std::count(columns.begin(), columns.end(), "segment bias LiDAR"), 0);
+  one.curves["effective_bias/segments/lidar/mean"] = {{1, 20}, {0, 0.75}};
   const StudyTable table = scales_table(results);
   ASSERT_EQ(table.columns.size(), columns.size() + 2);
-  EXPECT_EQ(table.columns[6], "segment lean LiDAR");
+  EXPECT_EQ(table.columns[6], "segment bias LiDAR");
   ASSERT_EQ(table.rows.size(), 1U);
   ASSERT_EQ(table.rows[0].size(), table.columns.size());
   EXPECT_EQ(table.rows[0][6], "0.75");
@@ -214,7 +214,7 @@ TEST(Reach, has_a_row_a_layer) {
   EXPECT_TRUE(reach_table(results).rows.empty()) << "no curves";
   for (RunRecord& one : results.records) {
     if (one.arm != "constant") continue;
-    one.curves["lean/lidar/mean"] = {{1, 20}, {2.5, 9}};
+    one.curves["effective_bias/lidar/mean"] = {{1, 20}, {2.5, 9}};
     for (const auto& [layer, mass] : {std::pair{"0", 0.1}, {"1", 0.2}})
       one.curves[std::string("attention/layer") + layer + "/change"] = {{1, 20},
                                                                         {analysis::mass_after(mass, 2.5) - mass, 9}};
@@ -247,7 +247,7 @@ TEST(Findings, say_what_the_records_hold) {
   const StudyPlan plan = example_plan();
   const auto all = [&](const std::vector<RunRecord>& records) { return findings_in_markdown({plan, records}); };
   const std::string text = all(records_with_controls(0));
-  // 5.95 points, between two roundings: the figure itself is tested above.
+  // 5.95 points, between two roundings: the value itself is tested above.
   const std::string difference = signed_points(analyze(plan, example_records()).primary->difference.mean);
   for (const std::string& words : std::vector<std::string>{
            "'trust' against 'constant' in the outcome (mean mAP over frozen:5, stale:5): better; the difference is " +
@@ -257,14 +257,14 @@ TEST(Findings, say_what_the_records_hold) {
            "equivalent within 1 point: 'oracle' (-0.1).", "gains 69 % under frozen:5 and 80 % under stale:5.",
            "in the outcome: zero -6.5, mean +0.0, shuffled +0.0 points.", "that queries differ in theirs adds nothing",
            "A false alarm of frozen:5 changes clean mAP by -8.0 points; a missed one ", "leaves +0.0 of the ",
-           "The lean pays while false alarms are rarer than 1.1 for each true one."})
+           "The bias pays while false alarms are rarer than 1.1 for each true one."})
     EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
   EXPECT_EQ(text.find("stale:5 changes clean"), std::string::npos) << "its false alarm was not measured\n" << text;
   EXPECT_EQ(all(records_with_controls(0.02)).find("adds nothing"), std::string::npos) << "shuffling costs two points";
   EXPECT_EQ(all({}), "");
 }
 
-TEST(Findings, set_a_rule_on_the_same_cues_beside_the_lean) {
+TEST(Findings, set_a_rule_on_the_same_cues_beside_the_bias) {
   StudyPlan plan = example_plan();
   plan.arms.push_back({.name = "rule", .role = ArmRole::kExploratory, .against = "trust", .absent_above_age = 0.75});
   std::vector<RunRecord> records = records_with_controls(0);
@@ -275,7 +275,7 @@ TEST(Findings, set_a_rule_on_the_same_cues_beside_the_lean) {
   const std::string text = findings_in_markdown({plan, records});
   for (const char* words : {"'rule': 'trust' less the rule is -1.0 points in the outcome (1 seed) and +2.0 on clean",
                             "a false alarm of frozen:5 changes clean mAP by -21.0 points, and a true one pays for 0.5 "
-                            "(with the lean -8.0 and 1.1)."})
+                            "(with the bias -8.0 and 1.1)."})
     EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
 }
 

@@ -32,7 +32,7 @@ class QueueTest : public storage::ScratchFolder {
   std::map<std::string, std::string> said_, ended_;
 };
 
-TEST_F(QueueTest, runs_in_order_and_hears_every_line) {
+TEST_F(QueueTest, runs_in_order_and_passes_on_every_line) {
   EXPECT_EQ(run({task("a", "echo one; echo two"), task("b", "exit 0"), task("c", "printf three", "a")}, 1), 0);
   EXPECT_EQ(began_, (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ(said_["a"], "one;two;");

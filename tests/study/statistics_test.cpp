@@ -78,20 +78,20 @@ TEST(Power, counts_the_pairs_that_an_effect_needs) {
   EXPECT_THROW(pairs_needed(0, 1), std::invalid_argument);
 }
 
-TEST(Judge, speaks_in_words) {
+TEST(Conclusion, speaks_in_words) {
   const PairedDifference d = paired_difference(kOurs, kTheirs);
-  EXPECT_EQ(judge(d, d.p, 0.01).words, "better");
-  EXPECT_EQ(judge(d, d.p, 0.02).words, "better, but within 2 points");
-  EXPECT_EQ(judge(paired_difference(kTheirs, kOurs), d.p, 0.01).verdict, Verdict::kWorse);
-  EXPECT_EQ(judge(d, 0.3, 0.02).words, "equivalent within 2 points");
-  EXPECT_EQ(judge(d, 0.3, 0.02).verdict, Verdict::kEquivalent);
-  const Judgement open = judge(d, 0.3, 0.01);
+  EXPECT_EQ(conclude(d, d.p, 0.01).words, "better");
+  EXPECT_EQ(conclude(d, d.p, 0.02).words, "better, but within 2 points");
+  EXPECT_EQ(conclude(paired_difference(kTheirs, kOurs), d.p, 0.01).verdict, Verdict::kWorse);
+  EXPECT_EQ(conclude(d, 0.3, 0.02).words, "equivalent within 2 points");
+  EXPECT_EQ(conclude(d, 0.3, 0.02).verdict, Verdict::kEquivalent);
+  const Conclusion open = conclude(d, 0.3, 0.01);
   EXPECT_EQ(open.verdict, Verdict::kUnresolved);
   EXPECT_NEAR(open.detectable, detectable_effect(d.deviation, 8), 1e-15);
   EXPECT_EQ(open.needed, pairs_needed(0.01, d.deviation));
   EXPECT_NE(open.words.find("unresolved: 0.7 points could have been seen; 1 would need 6 seeds"), std::string::npos)
       << open.words;
-  EXPECT_EQ(judge(paired_difference(std::array{0.3}, std::array{0.2}), 1, 0.01).words, "unresolved: one seed");
+  EXPECT_EQ(conclude(paired_difference(std::array{0.3}, std::array{0.2}), 1, 0.01).words, "unresolved: one seed");
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ double largest_difference(const at::Tensor& actual, const at::Tensor& expected) 
   return (a - e).abs().max().item<double>() / std::max(1.0, e.abs().max().item<double>());
 }
 
-std::string figure(double value) {
+std::string number_text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6e", value);
   return text;

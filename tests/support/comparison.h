@@ -17,11 +17,11 @@ namespace camber::proof {
 ::testing::AssertionResult same_bits(const at::Tensor& actual, const at::Tensor& expected);
 
 /// The largest |actual - expected| over max(1, largest |expected|): what `close` holds against its tolerance, as a
-/// figure.
+/// number.
 double largest_difference(const at::Tensor& actual, const at::Tensor& expected);
 
 /// A number as a test's RecordProperty takes it, with the digits that a proof reads.
-std::string figure(double value);
+std::string number_text(double value);
 
 /// Compares autograd with central differences of a scalar function in double, element by element (at most about a
 /// hundred of a large leaf, evenly spread). Elements that are not finite are left alone and must have gradient 0.

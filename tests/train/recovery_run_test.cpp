@@ -1,4 +1,4 @@
-// Recovery after winding up: the figures of docs/bounded_scale.md. `train_test --gtest_filter=Recovery*` prints them.
+// Recovery after winding up: the metrics of docs/bounded_scale.md. `train_test --gtest_filter=Recovery*` prints them.
 #include <cmath>
 #include <cstdio>
 #include <map>

@@ -33,7 +33,7 @@ TEST(RunFolder, FingerprintsFollowTheTables) {
   const testing::TemporaryFolder folder("tables");
   storage::write_file(folder.path() / "sample.json", "[]");
   const std::string before = fingerprint_of_tables(folder.path());
-  storage::write_file(folder.path() / "picture.jpg", "other files do not count");
+  storage::write_file(folder.path() / "image.jpg", "other files do not count");
   EXPECT_EQ(fingerprint_of_tables(folder.path()), before);
   storage::write_file(folder.path() / "sample.json", "[1]");
   EXPECT_NE(fingerprint_of_tables(folder.path()), before);

@@ -36,7 +36,7 @@ struct SessionRun {
         {.after_step = [this](const StepReport& report) {
           if (session->sampled(report.step)) {
             HealthAdapter adapter = session->health(report.step);
-            session->record(report.step, session->figures_of(report), &adapter.sample());
+            session->record(report.step, session->metrics_of(report), &adapter.sample());
           }
         }});
   }

@@ -89,15 +89,15 @@ test("zooms by drag, by keys and back, all charts over steps together", async ()
   await context.close();
 });
 
-test("says the figures under the cursor", async () => {
+test("says the values under the cursor", async () => {
   const { page, context } = await open(browser, finished);
   const scale = chart(page, "Scale bias");
   await ink(scale);
-  const figure = scale.locator(".legend .figure").first();
-  const last = await figure.innerText();
+  const value = scale.locator(".legend .value").first();
+  const last = await value.innerText();
   await scale.locator(".plot").focus();
   await page.keyboard.press("PageUp");
-  assert.notEqual(await figure.innerText(), last);
+  assert.notEqual(await value.innerText(), last);
   await context.close();
 });
 
@@ -156,7 +156,7 @@ test("can be walked by keyboard alone", async () => {
     reached.add(await page.evaluate(() => document.activeElement.closest("section")?.id || document.activeElement.closest("nav")?.id
       || document.activeElement.id));
   }
-  for (const place of ["theme", "contents", "results", "scale"]) assert.ok(reached.has(place), place);
+  for (const position of ["theme", "contents", "results", "scale"]) assert.ok(reached.has(position), position);
   await context.close();
 });
 

@@ -29,7 +29,7 @@ struct BoundAnalysis {
   std::vector<MassAtBias> mass_at;
 };
 
-/// What a lean b on a set of keys can do. Keys that hold the share m of a query's attention hold afterwards
+/// What a bias b on a set of keys can do. Keys that hold the share m of a query's attention hold afterwards
 ///
 ///   m' = m e^b / (1 - m + m e^b),    and the share moved is  m' - m  <=  tanh(b / 4),
 ///
@@ -49,7 +49,7 @@ double window_mass(std::int64_t keys, std::int64_t window, double bias);
 /// The bias at which the window holds the share p: ln(p / (1 - p) * (N - n) / n).
 double bias_for_mass(std::int64_t keys, std::int64_t window, double mass);
 
-/// How strong a lean must be allowed to become.
+/// How strong a bias must be allowed to become.
 ///
 ///   analyze_bound({.keys = 22384, .window = 64, .mass = 0.9}).bias  // 8.051580
 BoundAnalysis analyze_bound(const BoundOptions& options);

@@ -13,6 +13,7 @@
 
 #include "camber/config/description.h"
 #include "camber/config/field.h"
+#include "camber/config/renamed.h"
 #include "camber/config/value.h"
 
 /// Option structs from files and command lines, and back. field.h says what a struct must offer.
@@ -222,6 +223,20 @@ Options from_value(const Value& tree, const Options& defaults = {}) {
 template <OptionStruct Options>
 Options parse(std::string_view text, const std::string& name, const Options& defaults = {}) {
   return from_value(parse_toml(text, name), defaults);
+}
+
+/// The same for text and files that the program wrote, perhaps an earlier version: renamed options are translated.
+template <OptionStruct Options>
+Options parse_stored(std::string_view text, const std::string& name, const Options& defaults = {}) {
+  Value tree = parse_toml(text, name);
+  translate_stored(tree);
+  return from_value(tree, defaults);
+}
+template <OptionStruct Options>
+Options load_stored(const std::string& file, const Options& defaults = {}) {
+  Value tree = read_toml_file(file);
+  translate_stored(tree);
+  return from_value(tree, defaults);
 }
 
 /// Throws std::invalid_argument with one sentence for anything that is not right, std::runtime_error for a file that

@@ -11,12 +11,12 @@ namespace camber::data {
 /// Cheap evidence about one sensor from outside its content, for the router's trust.
 struct SensorCues {
   double age = 0.5;   ///< 0 fresh, 1 stale, 0.5 not known: by time stamp and by lack of change
-  double change = 1;  ///< change since its last delivery over what its past and the car's motion let expect
+  double change = 1;  ///< change since its last reading over what its past and the car's motion let expect
   double level = 0;   ///< brightness or number of points over the running mean: -1 a quarter or less, +1 four times
   bool available = true;
 };
 
-/// What is kept of one sensor's delivery to compute cues: a small picture, or the occupancy of a coarse grid.
+/// What is kept of one sensor's reading to compute cues: a small image, or the occupancy of a coarse grid.
 struct SensorSignature {
   bool available = false;
   std::int64_t timestamp = 0;
@@ -41,8 +41,8 @@ FrameSignature signature_of(const SensorFrame& sensor_frame);
 ///   ratio   = change / expected,    still = clamp(1 - ratio / 0.5, 0, 1),
 ///   age     = max(stamp, still),    level = clamp(ln((x + e) / (mean + e)) / ln 4, -1, 1).
 ///
-/// change is the mean absolute difference of the cells. A delivery that repeats the last one bit for bit has still = 1
-/// whatever the past; one that differs while nothing is known of the past has still = 0. Without any earlier delivery
+/// change is the mean absolute difference of the cells. A reading that repeats the last one bit for bit has still = 1
+/// whatever the past; one that differs while nothing is known of the past has still = 0. Without any earlier reading
 /// still is 0.5 and level 0. A brightness below one step of 255 and a cloud without a point have level -1 always. A
 /// sensor that is not available has age 1 and level -1.
 std::vector<SensorCues> cues_of(std::span<const FrameSignature> history, const FrameSignature& now);

@@ -8,9 +8,9 @@
 
 namespace camber::data {
 
-/// Labelled examples of one shape: what episodes are drawn from. Pictures are planes of numbers, mostly in 0..1.
+/// Labelled examples of one shape: what episodes are drawn from. Images are planes of numbers, mostly in 0..1.
 ///
-///   ExampleSet set = read_picture_folder({.path = "birds", .size = 28});
+///   ExampleSet set = read_image_folder({.path = "birds", .size = 28});
 ///   set.class_names[set.class_of[7]];  // the class of the eighth example
 struct ExampleSet {
   std::string name{};                     ///< where it comes from, for sentences
@@ -20,7 +20,7 @@ struct ExampleSet {
   std::vector<std::int64_t> domain_of{};  ///< index into domain_names
   std::vector<std::string> class_names{};
   std::vector<std::string> domain_names{};  ///< one, "all", where the data know no domains
-  std::vector<std::string> origins{};  ///< the file, line or drawing of each example: what disjointness is judged by
+  std::vector<std::string> origins{};  ///< the file, line or drawing of each example: by which disjointness is checked
 
   std::int64_t size() const { return static_cast<std::int64_t>(class_of.size()); }
   std::int64_t num_classes() const { return static_cast<std::int64_t>(class_names.size()); }
@@ -62,7 +62,7 @@ std::vector<std::string> shared_classes(const ExampleSet& a, const ExampleSet& b
 /// Origins that occur in both.
 std::vector<std::string> shared_examples(const ExampleSet& a, const ExampleSet& b);
 
-/// Every class turned by 90, 180 and 270 degrees as three classes more, "name@90" and so on. Square pictures only.
+/// Every class turned by 90, 180 and 270 degrees as three classes more, "name@90" and so on. Square images only.
 ExampleSet add_rotations(const ExampleSet& set);
 
 }  // namespace camber::data

@@ -35,7 +35,7 @@ enum class FaultKind : std::uint8_t {
   kCalibration
 };
 
-/// Where a frozen camera's picture or a stale LiDAR's cloud comes from. `mixed` draws one of the other two.
+/// Where a frozen camera's image or a stale LiDAR's cloud comes from. `mixed` draws one of the other two.
 enum class FaultSource : std::uint8_t { kMixed, kEarlier, kOtherScene };
 
 constexpr int kSeverities = 5;
@@ -57,18 +57,19 @@ const FaultRow& fault_row(FaultKind kind);
 /// The table for the documentation.
 std::string fault_table_markdown();
 
-/// One fault as it is applied: "frozen", "frozen:4", "frozen:4:other_scene:lying", "stale:2:earlier".
+/// One fault as it is applied: "frozen", "frozen:4", "frozen:4:other_scene:false_timestamps", "stale:2:earlier".
 struct Fault {
   FaultKind kind = FaultKind::kLidarOff;
   int severity = 3;
   FaultSource source = FaultSource::kMixed;
-  bool lying = false;  ///< frozen and stale only: the time stamp claims that the delivery is fresh
+  bool false_timestamps = false;  ///< frozen and stale only: the time stamp claims that the reading is fresh
 
   bool is_lidar() const { return fault_row(kind).sensor == "LiDAR"; }
-  /// Whether it repeats an old delivery.
+  /// Whether it repeats an old reading.
   bool repeats() const { return kind == FaultKind::kFrozen || kind == FaultKind::kStale; }
   double value() const { return fault_row(kind).value[static_cast<std::size_t>(severity - 1)]; }
-  /// The one form in which faults are printed: kind and severity, source and lying where they are not the default.
+  /// The one form in which faults are printed: kind and severity, source and false timestamps where they are not the
+  /// default.
   std::string text() const;
   bool operator==(const Fault&) const = default;
 };
@@ -86,7 +87,7 @@ struct FaultOptions {
   std::vector<double> weights = {};
   std::int64_t min_severity = 1, max_severity = 3;
   double other_scene_share = 0.5;
-  double lying_share = 0;
+  double false_timestamp_share = 0;
 
   template <class Visitor>
   void visit(Visitor& visitor) {
@@ -97,7 +98,8 @@ struct FaultOptions {
     visitor("max_severity", max_severity, "gravest severity", config::Range{1, kSeverities});
     visitor("other_scene_share", other_scene_share, "share of frozen and stale ones that come from another scene",
             config::Range{0, 1});
-    visitor("lying_share", lying_share, "share of frozen and stale ones whose time stamps lie", config::Range{0, 1});
+    visitor("false_timestamp_share", false_timestamp_share, "share of frozen and stale ones with false timestamps",
+            config::Range{0, 1});
   }
   /// Refuses unknown kinds and lists of unequal length.
   void validate() const;

@@ -20,8 +20,8 @@ struct FaultCopySummary {
 /// detectors that read nuScenes folders and know nothing of faults.
 ///
 /// Same tables, same tokens, same annotations. What a fault did not touch is a hard link to the original where the
-/// disk allows it, else a copy. A known-off sensor leaves a black picture or an empty cloud, since readers insist on
-/// the file; honest time stamps of repeated deliveries and the calibration that a miscalibrated camera believes in
+/// disk allows it, else a copy. A known-off sensor leaves a black image or an empty cloud, since readers insist on
+/// the file; true timestamps of repeated readings and the calibration that a miscalibrated camera believes in
 /// stand in the tables. `<version>/faults.json` says for every sample which sensors are off and each stated quality.
 /// The version folder appears last; a folder that has it already is refused.
 FaultCopySummary write_faulted_copy(const Dataset& dataset, const Split& split, std::span<const Fault> faults,

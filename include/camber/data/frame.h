@@ -6,35 +6,35 @@
 #include <vector>
 
 #include "camber/data/dataset.h"
-#include "camber/data/picture.h"
+#include "camber/data/image.h"
 #include "camber/data/points.h"
 #include "camber/geometry/box.h"
 #include "camber/geometry/camera.h"
 
 namespace camber::data {
 
-/// How a key frame is loaded for a detector. No camera count, channel name or picture size is fixed: an empty list of
+/// How a key frame is loaded for a detector. No camera count, channel name or image size is fixed: an empty list of
 /// channels means all that the sensor table has, in its order.
 struct FrameOptions {
-  std::vector<std::string> lidars{};   ///< merged into the frame of the data set's reference channel
-  std::vector<std::string> cameras{};  ///< their order is the order of the keys
-  std::int64_t picture_width = 800, picture_height = 320;  ///< of the network
-  std::int64_t feature_stride = 16;                        ///< pixels a feature cell
-  bool load_points = true, load_pictures = true;
+  std::vector<std::string> lidars{};                   ///< merged into the frame of the data set's reference channel
+  std::vector<std::string> cameras{};                  ///< their order is the order of the keys
+  std::int64_t image_width = 800, image_height = 320;  ///< of the network
+  std::int64_t feature_stride = 16;                    ///< pixels a feature cell
+  bool load_points = true, load_images = true;
   SweepOptions sweeps{};
   PointRange range{};  ///< points outside of it are dropped
 
   void validate() const;
 };
 
-/// One camera at a key frame: how points fall onto the network's picture, and the picture.
+/// One camera at a key frame: how points fall onto the network's image, and the image.
 struct CameraView {
   geometry::Camera camera{};
-  geometry::PictureTransform transform{};  ///< from the camera's own picture to the network's
+  geometry::ImageTransform transform{};  ///< from the camera's own image to the network's
   Index sample_data = kNone;
   std::int64_t timestamp = 0;
   bool available = false;  ///< false: it delivered nothing at this key frame, and sees no point
-  Picture picture{};       ///< empty when not available or not loaded
+  Image image{};           ///< empty when not available or not loaded
 };
 
 /// An annotated object in the frame of the LiDAR at the key frame.
@@ -47,8 +47,8 @@ struct FrameObject {
   std::optional<double> visible_share{};  ///< middle of the visibility's range
 };
 
-/// A key frame: points, pictures and true objects in the frame of the reference sensor.
-struct Frame {
+/// A key frame: points, images and true objects in the frame of the reference sensor.
+struct KeyFrame {
   Index sample = kNone;
   std::string_view token{};    ///< of the sample; empty: it is not from tables
   std::int64_t timestamp = 0;  ///< of the reference sensor, microseconds
@@ -62,7 +62,7 @@ struct Frame {
 /// Loads one key frame. Sensors that the tables do not list for it are not available; a file that they list and that
 /// is missing or damaged is refused with its path. Without any LiDAR, the frame is that of the reference camera's ego.
 ///
-///   const Frame frame = load_frame(dataset, sample, {.picture_width = 800, .picture_height = 320});
-Frame load_frame(const Dataset& dataset, Index sample, const FrameOptions& options = {});
+///   const KeyFrame frame = load_key_frame(dataset, sample, {.image_width = 800, .image_height = 320});
+KeyFrame load_key_frame(const Dataset& dataset, Index sample, const FrameOptions& options = {});
 
 }  // namespace camber::data

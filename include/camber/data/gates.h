@@ -14,10 +14,10 @@ namespace camber::data {
 /// the object's own scene: 0.5 is chance. NaN where one of the classes has fewer than 20 objects.
 struct PairProbe {
   std::string first{}, second{};
-  double size = 0;     ///< from length, width and height alone
-  double lidar = 0;    ///< from what the LiDAR returns: extents of the points, their number, their intensity
-  double color = 0;    ///< from the mean colour of the picture inside the box
-  double picture = 0;  ///< from the picture inside the box, 8 x 12 gray pixels of mean 0 and deviation 1
+  double size = 0;   ///< from length, width and height alone
+  double lidar = 0;  ///< from what the LiDAR returns: extents of the points, their number, their intensity
+  double color = 0;  ///< from the mean colour of the image inside the box
+  double image = 0;  ///< from the image inside the box, 8 x 12 gray pixels of mean 0 and deviation 1
   std::array<std::int64_t, 2> objects{};
 };
 
@@ -36,7 +36,7 @@ struct GateReport {
   ClassSight all{};
   std::vector<ClassSight> classes{};
   std::vector<PairProbe> pairs{};
-  /// One sentence a gate, with its figure.
+  /// One sentence a gate, with its value.
   struct Gate {
     std::string sentence{};
     bool holds = false;
@@ -47,7 +47,7 @@ struct GateReport {
 
 /// An object counts when it lies within `range` metres and has a point. The LiDAR sees it well with 4 points or more
 /// (where the label of trust turns positive); the cameras when half of it is visible, on 16 pixels or more, and its
-/// picture differs from what is beside it by 12 of 255 or more.
+/// image differs from what is beside it by 12 of 255 or more.
 struct GateOptions {
   double range = 24;
   std::int64_t min_points = 4;

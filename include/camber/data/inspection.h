@@ -15,7 +15,7 @@ namespace camber::data {
 enum class FileCheck {
   kSkip,   ///< the tables alone
   kExist,  ///< every file that they name must be there and not empty
-  kRead,   ///< the key frames' LiDAR files and pictures are read and decoded as well
+  kRead,   ///< the key frames' LiDAR files and images are read and decoded as well
 };
 
 struct InspectionOptions {

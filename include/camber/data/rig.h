@@ -26,7 +26,7 @@ struct RigSensor {
   std::vector<double> translation{0, 0, 0};  ///< sensor to ego, metres
   std::vector<double> rotation{1, 0, 0, 0};  ///< w, x, y, z
   std::vector<double> intrinsic{};           ///< cameras: 3 x 3, row by row
-  std::int64_t width = 0, height = 0;        ///< cameras: size of their own picture
+  std::int64_t width = 0, height = 0;        ///< cameras: size of their own image
 
   template <class Visitor>
   void visit(Visitor& visitor) {
@@ -35,8 +35,8 @@ struct RigSensor {
     visitor("translation", translation, "sensor to ego, metres: x, y, z");
     visitor("rotation", rotation, "sensor to ego, quaternion: w, x, y, z");
     visitor("intrinsic", intrinsic, "cameras: the 3 x 3 matrix, row by row");
-    visitor("width", width, "cameras: width of their own picture", config::Range{.min = 0});
-    visitor("height", height, "cameras: height of their own picture", config::Range{.min = 0});
+    visitor("width", width, "cameras: width of their own image", config::Range{.min = 0});
+    visitor("height", height, "cameras: height of their own image", config::Range{.min = 0});
   }
 };
 
@@ -66,8 +66,8 @@ struct Rig {
 
   /// The frame of all points: the first LiDAR's, the ego frame's when there is none.
   geometry::RigidTransform lidar_to_ego() const;
-  /// The cameras as a network sees them that takes pictures of this size: the car stands still between the sensors'
-  /// times. CMT's resize and crop (PictureTransform::fit_bottom), one feature cell every `feature_stride` pixels.
+  /// The cameras as a network sees them that takes images of this size: the car stands still between the sensors'
+  /// times. CMT's resize and crop (ImageTransform::fit_bottom), one feature cell every `feature_stride` pixels.
   std::vector<geometry::Camera> cameras(std::int64_t width, std::int64_t height, std::int64_t feature_stride) const;
 };
 

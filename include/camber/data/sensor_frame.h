@@ -16,24 +16,24 @@ struct SensorState {
   bool available = true;       ///< it says that it delivers
   std::int64_t timestamp = 0;  ///< as stated, microseconds
   double quality = 1;          ///< true, for labels alone: the fault's stated quality q, 1 when it is sound
-  Index source = kNone;        ///< true: the sample whose delivery it repeats; kNone: its own
+  Index source = kNone;        ///< true: the sample whose reading it repeats; kNone: its own
   std::int64_t held = 0;       ///< true: key frames before this one at which it delivered the same
 };
 
 /// A key frame as the sensors delivered it. The objects are the clean ones, whatever happened to the sensors.
 struct SensorFrame {
-  Frame frame{};
+  KeyFrame frame{};
   std::vector<SensorState> sensors{};  ///< the LiDAR (all of them merged), then the cameras in the frame's order
   std::vector<Fault> faults{};
 };
 
 /// The key frame without any fault.
-SensorFrame clean_sensor_frame(Frame frame);
+SensorFrame clean_sensor_frame(KeyFrame frame);
 
 /// Loads a key frame and lets the faults happen to it, one after the other.
 ///
-/// - Faults that repeat (frozen, stale) take another frame's picture or cloud as it is: it is paired with this frame's
-///   calibration and pose, as a pipeline does that believes in its sensors. Honest time stamps tell its age, lying ones
+/// - Faults that repeat (frozen, stale) take another frame's image or cloud as it is: it is paired with this frame's
+///   calibration and pose, as a pipeline does that believes in its sensors. True timestamps tell its age, false ones
 ///   are this frame's. The sensor has delivered the same for as many key frames as its severity says (as many as the
 ///   scene has so far); a scene's first frame, which has no past, takes another scene's.
 /// - Which cameras fail, where a shift points and how a camera is turned is drawn once a scene; the rest once a frame.

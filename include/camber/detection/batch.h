@@ -8,14 +8,14 @@
 
 #include "camber/data/loader.h"
 #include "camber/detection/detector_options.h"
-#include "camber/nn/query_placement.h"
+#include "camber/nn/query_projection.h"
 
 namespace camber::detection {
 
 /// The true objects of one frame.
 struct Targets {
   torch::Tensor boxes{};   // float [G, 9]: cx, cy, cz, length, width, height, yaw, vx, vy; velocities may be NaN
-  torch::Tensor labels{};  // int64 [G], places in DetectorOptions::classes
+  torch::Tensor labels{};  // int64 [G], indices in DetectorOptions::classes
   torch::Tensor trust{};   // float [G, 2]: what the labels of trust say of LiDAR and cameras, in [-1, 1]
   /// Objects of the classes that are no targets because they lie outside of the space; cameras see them all the same.
   torch::Tensor outside_centres{};  // float [F, 3]
@@ -37,8 +37,8 @@ struct DetectorBatch {
   torch::Tensor points{};         // float [N, 5]: x, y, z, intensity 0..1, time lag; frame by frame
   torch::Tensor point_offsets{};  // int64 [B + 1]: whose points they are
   /// Runs of cameras of one size, in the rig's order, each [B, n, 3, H, W] in 0..1, red first.
-  std::vector<torch::Tensor> pictures{};
-  /// Instead of points and pictures, with encoder.kind = features: [B, C, rows, columns], and as runs of cameras
+  std::vector<torch::Tensor> images{};
+  /// Instead of points and images, with encoder.kind = features: [B, C, rows, columns], and as runs of cameras
   /// [B, n, C, rows, columns].
   torch::Tensor bev_features{};
   std::vector<torch::Tensor> camera_features{};

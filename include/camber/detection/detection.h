@@ -17,7 +17,7 @@ struct Detection {
   geometry::Box box{};
   std::array<double, 2> velocity{};  ///< m/s in the same frame
   double score = 0;
-  std::int64_t label = 0;                ///< place in DetectorOptions::classes
+  std::int64_t label = 0;                ///< index in DetectorOptions::classes
   std::int64_t query = 0;                ///< which query found it
   std::vector<double> trust{};           ///< [-1, 1] for LiDAR and cameras (or each camera); empty without a router
   std::vector<double> attention_mass{};  ///< share of its attention on the grid and on each camera; sums to 1, or to 0

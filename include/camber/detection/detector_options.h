@@ -21,15 +21,16 @@ enum class EncoderKind { kSmall, kReference, kFeatures };
 /// cmt: sines through small nets, cameras by points along the ray. split: the grid in the first half of the channels,
 /// rays in the second, each through a linear map, so that attention is local from the first step on.
 enum class PositionEmbedding { kCmt, kSplit };
-/// learned: parameters, drawn uniformly over the space. fixed: a regular grid of places.
+/// learned: parameters, drawn uniformly over the space. fixed: a regular grid of positions.
 enum class References { kLearned, kFixed };
 /// sigmoid: centre = sigmoid(output + inverse_sigmoid(reference)) over the space. offset: reference + stride * output.
 enum class Centre { kSigmoid, kOffset };
 /// camber: (cx, cy, cz, log l, log w, log h, sin, cos, vx, vy). cmt: log l and log w before cz, for imported weights.
 enum class BoxCode { kCamber, kCmt };
-/// What a query knows before it looks: nothing, as in CMT, or a linear function of its place, learned from 0. (Position
-/// embeddings enter the comparison of queries and keys alone: a query that knows nothing cannot tell where it stands.)
-enum class QueryStart { kZeros, kPlace };
+/// What a query knows before it looks: nothing, as in CMT, or a linear function of its position, learned from 0.
+/// (Position embeddings enter the comparison of queries and keys alone: a query that knows nothing cannot tell where it
+/// stands.)
+enum class QueryStart { kZeros, kPosition };
 /// What divides the class loss: the number of objects, or CMT's max(1, positives + 0.1 * negatives).
 enum class ClassNormalizer { kObjects, kCmt };
 
@@ -57,7 +58,7 @@ inline constexpr auto enum_names<detection::Centre> =
 template <>
 inline constexpr auto enum_names<detection::QueryStart> =
     std::array{std::pair{detection::QueryStart::kZeros, std::string_view("zeros")},
-               std::pair{detection::QueryStart::kPlace, std::string_view("place")}};
+               std::pair{detection::QueryStart::kPosition, std::string_view("position")}};
 template <>
 inline constexpr auto enum_names<detection::BoxCode> =
     std::array{std::pair{detection::BoxCode::kCamber, std::string_view("camber")},
@@ -99,7 +100,7 @@ struct SpaceOptions {
 struct EncoderOptions {
   EncoderKind kind = EncoderKind::kReference;
   std::string features{};
-  std::int64_t picture_width = 800, picture_height = 320;
+  std::int64_t image_width = 800, image_height = 320;
   std::int64_t feature_stride = 16;
   std::int64_t previous_sweeps = 10;
   std::int64_t pillar_width = 64;
@@ -110,8 +111,8 @@ struct EncoderOptions {
   void visit(Visitor& visitor) {
     visitor("kind", kind, "small, reference, or features: maps made by other encoders");
     visitor("features", features, "features: folder with the maps of a frame in SAMPLE_TOKEN.safetensors");
-    visitor("picture_width", picture_width, "width of the network's picture", config::Range{.min = 8});
-    visitor("picture_height", picture_height, "height of the network's picture", config::Range{.min = 8});
+    visitor("image_width", image_width, "width of the network's image", config::Range{.min = 8});
+    visitor("image_height", image_height, "height of the network's image", config::Range{.min = 8});
     visitor("feature_stride", feature_stride, "pixels a feature cell; small 8, reference 16", config::Range{.min = 1});
     visitor("previous_sweeps", previous_sweeps, "LiDAR sweeps before the key frame", config::Range{.min = 0});
     visitor("pillar_width", pillar_width, "numbers that describe a pillar", config::Range{.min = 1});
@@ -149,13 +150,13 @@ struct HeadOptions {
     visitor("position_embedding", position_embedding, "cmt, or split: local from the first step on");
     visitor("references", references, "learned, or fixed on a regular grid");
     visitor("centre", centre, "sigmoid over the space, or an offset from the reference");
-    visitor("query_start", query_start, "zeros, or place: a linear function of the reference's embedding");
+    visitor("query_start", query_start, "zeros, or position: a linear function of the reference's embedding");
     visitor("box_code", box_code, "order of the box code; cmt for imported weights");
     visitor("refine", refine, "each layer starts from the centre that the one before predicted");
     visitor("dense_auxiliary", dense_auxiliary, "also learn to name the cells that hold objects");
     visitor("shared_convolution", shared_convolution, "3x3 convolution on the bird's-eye map");
     visitor("token_norm", token_norm, "layer norm on the keys of both sensors");
-    visitor("num_queries", num_queries, "object queries; fixed: the grid's places nearest to the car",
+    visitor("num_queries", num_queries, "object queries; fixed: the grid's positions nearest to the car",
             config::Range{.min = 1});
     visitor("reference_height", reference_height, "fixed: z of the references in the LiDAR's frame, metres");
     visitor("offset_stride", offset_stride, "offset: metres a unit of the output", config::Range{.min = 0.01});
@@ -237,10 +238,10 @@ struct DetectorOptions {
   void visit(Visitor& visitor) {
     visitor("classes", classes, "names of the detection task, in the order of the scores");
     visitor("space", space, "where objects are looked for");
-    visitor("encoder", encoder, "from points and pictures to keys");
+    visitor("encoder", encoder, "from points and images to keys");
     visitor("head", head, "from keys to boxes");
     visitor("router", router, "where trust comes from; off: no bias either");
-    visitor("bias", bias, "how trust leans the attention");
+    visitor("bias", bias, "how trust biases the attention");
     visitor("loss", loss, "what training minimises");
   }
   /// Throws std::invalid_argument with one sentence for options that do not hold together: unknown classes, a decoder
@@ -267,7 +268,7 @@ struct ParameterRule {
   double decay = 1;
 };
 
-/// Cue gains x 3 without decay, the content route of the router x 0.1; with the reference encoder the picture backbone
+/// Cue gains x 3 without decay, the content route of the router x 0.1; with the reference encoder the image backbone
 /// x 0.01 (decay x 5) and its neck x 0.1. Only rules that match a parameter of such a detector are listed.
 std::vector<ParameterRule> parameter_rules(const DetectorOptions& options);
 

@@ -10,7 +10,7 @@
 namespace camber::detection {
 
 /// Detection in a running sequence. The session keeps what cues need of the last frames (data::cues_of: 4 signatures of
-/// some kilobytes, no picture), so that a router that was trained with cues has them:
+/// some kilobytes, no image), so that a router that was trained with cues has them:
 ///
 ///   age_s, level_s, s = 0 .. V  =  cues(the last 4 frames, this frame)      LiDAR, then V cameras
 ///   trust                       =  router(queries, keys, age, level)
@@ -24,15 +24,15 @@ namespace camber::detection {
 ///   }
 ///
 /// - Time: `timestamp` of each frame is above that of the one before; a gap only widens the interval within which a
-///   delivery counts as fresh. A sensor's own time stamp is held against it.
+///   reading counts as fresh. A sensor's own time stamp is held against it.
 /// - A sensor that delivers nothing stays in its place with available = false: no query looks at it, its cues are age 1
 ///   and level -1. When it is back, its change is not known at first (age 0.5) and its level is that of the frames
 ///   before.
-/// - The cameras are the same ones, by number and name, until reset(). Sizes of pictures, intrinsics and poses may
+/// - The cameras are the same ones, by number and name, until reset(). Sizes of images, intrinsics and poses may
 ///   change from frame to frame.
 /// - A frame that is refused leaves the history as it was.
 ///
-/// One session a sequence, one call at a time; sessions may share a detector across threads. Each picture is read once
+/// One session a sequence, one call at a time; sessions may share a detector across threads. Each image is read once
 /// from where it lies, into the network's size, and nothing borrowed is kept after the call.
 class DetectorSession {
  public:

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "camber/data/cues.h"
-#include "camber/data/picture.h"
+#include "camber/data/image.h"
 #include "camber/data/sensor_frame.h"
 #include "camber/detection/detector_options.h"
 #include "camber/geometry/transform.h"
@@ -13,33 +13,33 @@
 namespace camber::detection {
 
 /// Points that somebody else owns: `count` of them, `stride` floats apart, each beginning x, y, z (metres, LiDAR
-/// frame), then, where the places are given, intensity and time lag.
+/// frame), then, where the indices are given, intensity and time lag.
 struct PointCloudView {
   const float* data = nullptr;
   std::int64_t count = 0;
   std::int64_t stride = 5;
-  std::int64_t intensity_place = 3;    ///< -1: none, taken as 0
+  std::int64_t intensity_index = 3;    ///< -1: none, taken as 0
   double intensity_scale = 1.0 / 255;  ///< times the stored number gives 0..1
-  std::int64_t time_lag_place = -1;    ///< seconds before the frame; -1: none, taken as 0
+  std::int64_t time_lag_index = -1;    ///< seconds before the frame; -1: none, taken as 0
 };
 
 using data::ChannelOrder;
-using data::PictureView;
+using data::ImageView;
 
 struct CameraInput {
   std::string name{};
-  PictureView picture{};
-  geometry::Matrix3 intrinsic = geometry::kIdentity3;  ///< of that picture
+  ImageView image{};
+  geometry::Matrix3 intrinsic = geometry::kIdentity3;  ///< of that image
   geometry::RigidTransform lidar_to_camera{};          ///< at the two sensors' own times
   std::int64_t timestamp = 0;                          ///< microseconds
   bool available = true;
 };
 
 /// What a car's sensors delivered, borrowed for the length of a call. Absent sensors are ordinary: available = false
-/// (such a camera needs neither picture nor size), or no camera at all.
+/// (such a camera needs neither image nor size), or no camera at all.
 ///
 ///   Frame frame{.points = {.data = xyzi.data(), .count = n, .stride = 4}};
-///   frame.cameras.push_back({.picture = {.data = rgb, .width = 1600, .height = 900}, .intrinsic = k,
+///   frame.cameras.push_back({.image = {.data = rgb, .width = 1600, .height = 900}, .intrinsic = k,
 ///                            .lidar_to_camera = t});
 struct Frame {
   PointCloudView points{};
@@ -60,9 +60,9 @@ struct Frame {
 /// neither.
 std::optional<std::int64_t> time_of(const Frame& frame);
 
-/// The frame as the data room knows it, each picture read once and in the network's size (resized and cut as in
+/// The frame as the data room knows it, each image read once and in the network's size (resized and cut as in
 /// training); points as they come, without those that are no numbers. Throws std::invalid_argument with one sentence
-/// for a picture without size or pointers that are null.
+/// for an image without size or pointers that are null.
 data::SensorFrame to_sensor_frame(const Frame& frame, const DetectorOptions& options);
 
 }  // namespace camber::detection

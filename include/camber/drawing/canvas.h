@@ -8,7 +8,7 @@
 
 #include "camber/drawing/colour.h"
 
-/// A raster picture to draw on, with smooth edges, and its PNG.
+/// A raster image to draw on, with smooth edges, and its PNG.
 ///
 ///   Canvas canvas(640, 480, kWhite);
 ///   canvas.polygon(corners, {.colour = series_colour(0), .width = 2});
@@ -56,8 +56,8 @@ class Canvas {
   /// left corner of the first letter.
   void text(Position corner, std::string_view words, Colour colour, int size = 1);
 
-  /// Copies an RGB picture with its upper left corner at (column, row).
-  void picture(int column, int row, std::span<const std::uint8_t> rgb, int picture_width, int picture_height);
+  /// Copies an RGB image with its upper left corner at (column, row).
+  void image(int column, int row, std::span<const std::uint8_t> rgb, int image_width, int image_height);
 
  private:
   template <class Coverage>
@@ -71,7 +71,7 @@ class Canvas {
 int text_width(std::string_view words, int size = 1);
 inline constexpr int kTextHeight = 7;
 
-/// The picture as the bytes of a PNG file.
+/// The image as the bytes of a PNG file.
 std::string encode_png(const Canvas& canvas);
 /// The same for RGB bytes that are no canvas.
 std::string encode_png(std::span<const std::uint8_t> rgb, int width, int height);

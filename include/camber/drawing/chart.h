@@ -57,7 +57,7 @@ struct LineChart {
   int height = 380;  ///< a legend of several lines adds to it
 };
 
-/// One picture with the charts below each other. Throws std::invalid_argument for a logarithmic axis that reaches 0.
+/// One image with the charts below each other. Throws std::invalid_argument for a logarithmic axis that reaches 0.
 std::string to_svg(const std::vector<LineChart>& charts);
 
 /// Where an axis from min to max has its marks: steps of 1, 2 or 5 times a power of ten, at most `count` of them.

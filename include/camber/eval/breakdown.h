@@ -5,7 +5,7 @@
 
 #include "camber/eval/detection_metrics.h"
 
-/// More than the devkit tells, from the same matches: where a detector is good, and how sure the figures are.
+/// More than the devkit tells, from the same matches: where a detector is good, and how sure the metrics are.
 namespace camber::eval {
 
 /// One part of the true objects. Means are taken over the classes that have true objects in it.
@@ -31,7 +31,7 @@ struct Interval {
   double low = 0, high = 0;
 };
 
-/// 95 % percentile intervals of the figures under resampling of scenes, whole scenes drawn with replacement: frames of
+/// 95 % percentile intervals of the metrics under resampling of scenes, whole scenes drawn with replacement: frames of
 /// one scene are alike, so that frames drawn one by one would promise too much.
 struct BootstrapIntervals {
   std::int64_t replicates = 0, scenes = 0;

@@ -27,7 +27,7 @@ struct ClassMatches {
   std::int64_t positives = 0;                 ///< true objects of the class
   std::vector<double> scores{};               ///< [predictions]
   std::vector<std::int32_t> samples{};        ///< [predictions], -1: of no sample there is
-  std::vector<std::int32_t> matched_truth{};  ///< [predictions], place in truth.boxes; -1: a false positive
+  std::vector<std::int32_t> matched_truth{};  ///< [predictions], index in truth.boxes; -1: a false positive
   std::vector<TpErrors> errors{};             ///< [matches], in the same order
 };
 
@@ -41,7 +41,7 @@ struct MetricCurve {
 
   /// The curve of a class without true objects, without predictions or without a match.
   static MetricCurve without_predictions();
-  /// The last place whose confidence is not zero; 0 when there is none.
+  /// The last index whose confidence is not zero; 0 when there is none.
   std::size_t last_reached() const;
 };
 

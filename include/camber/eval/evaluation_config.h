@@ -14,7 +14,7 @@ struct ClassRange {
   double range = 50;  ///< metres from the ego vehicle; boxes at or beyond it are left out
 };
 
-/// What is evaluated and how: the official configuration unless another is read. Its name stands beside every figure.
+/// What is evaluated and how: the official configuration unless another is read. Its name stands beside every metric.
 struct EvaluationConfig {
   std::string name = "detection_cvpr_2019";
   std::vector<ClassRange> class_ranges{{DetectionClass::kCar, 50},

@@ -15,7 +15,7 @@ struct MeanInterval {
 /// Throws std::invalid_argument for no value at all; one value has an interval of 0.
 MeanInterval mean_interval(std::span<const double> values);
 
-/// Rows of features with the labels that a leak is judged by. The numbers belong to someone else.
+/// Rows of features with the labels by which a leak is measured. The numbers belong to someone else.
 struct LabelledFeatures {
   std::span<const float> values{};  ///< [N, width]
   std::int64_t width = 0;

@@ -10,7 +10,7 @@
 
 namespace camber::eval {
 
-/// True objects and predictions of the same samples, ready to be compared: `sample` of every box is the place of its
+/// True objects and predictions of the same samples, ready to be compared: `sample` of every box is the index of its
 /// token in `truth.tokens`.
 struct EvaluationBoxes {
   SampleBoxes truth{};

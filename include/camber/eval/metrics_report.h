@@ -47,7 +47,7 @@ struct MetricsReport {
 MetricsReport evaluate_results(const MetricsRequest& request);
 
 /// The same for predictions that are in memory; the request's files, data and split are not looked at. No prediction at
-/// all is an answer too: every figure is that of a detector that finds nothing.
+/// all is an answer too: every metric is that of a detector that finds nothing.
 MetricsReport evaluate_predictions(const data::Dataset& dataset, const data::Split& split, SampleBoxes predictions,
                                    const EvaluationConfig& config, const MetricsRequest& request = {});
 
@@ -55,7 +55,7 @@ std::string to_text(const MetricsReport& report);
 /// One row a class.
 std::string to_csv(const MetricsReport& report);
 /// The keys of the devkit's metrics_summary.json, then `configuration`, `split`, `counts`, `by_distance`, `by_points`
-/// and `bootstrap`. A figure that is not defined is a bare NaN, as the devkit writes it;
+/// and `bootstrap`. A metric that is not defined is a bare NaN, as the devkit writes it;
 /// the open end of the last bin is null.
 std::string to_json(const MetricsReport& report);
 /// Precision over recall, one chart a distance, one line a class.

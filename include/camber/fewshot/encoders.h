@@ -17,7 +17,7 @@
 
 namespace camber::fewshot {
 
-/// Four blocks of (3x3 convolution, batch normalisation, ReLU, 2x2 maximum), then all numbers in a row: 28x28 pictures
+/// Four blocks of (3x3 convolution, batch normalisation, ReLU, 2x2 maximum), then all numbers in a row: 28x28 images
 /// and 32 channels give 32. Normalisation, maximum and ReLU are one operation (norm_pool_relu.h), and maps lie with
 /// their channels last: together that more than doubles the speed of training at this size.
 class Conv4Impl : public torch::nn::Cloneable<Conv4Impl> {
@@ -25,7 +25,7 @@ class Conv4Impl : public torch::nn::Cloneable<Conv4Impl> {
   Conv4Impl(std::int64_t in_channels, std::int64_t channels);
   void reset() override;
   /// [B, C, H, W] -> [B, channels * floor(H / 16) * floor(W / 16)]
-  torch::Tensor forward(const torch::Tensor& pictures);
+  torch::Tensor forward(const torch::Tensor& images);
 
  private:
   std::int64_t in_channels_, channels_;
@@ -74,7 +74,7 @@ class SaResNet12Impl : public torch::nn::Cloneable<SaResNet12Impl> {
  public:
   SaResNet12Impl(std::int64_t in_channels, EncoderOptions encoder_options);
   void reset() override;
-  torch::Tensor forward(const torch::Tensor& pictures);
+  torch::Tensor forward(const torch::Tensor& images);
 
  private:
   std::int64_t in_channels_;
@@ -103,8 +103,8 @@ class EncoderImpl : public torch::nn::Cloneable<EncoderImpl> {
 };
 TORCH_MODULE(Encoder);
 
-/// Mixes the mean and deviation of every map with those of another picture of the batch (MixStyle): weights from
-/// Beta(0.1, 0.1), one a picture, drawn from torch's generator.
+/// Mixes the mean and deviation of every map with those of another image of the batch (MixStyle): weights from
+/// Beta(0.1, 0.1), one an image, drawn from torch's generator.
 torch::Tensor mix_styles(const torch::Tensor& maps);
 
 /// Sets squares of `side` cells to zero so that about `share` of the map is lost, and scales the rest up.

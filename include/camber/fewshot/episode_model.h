@@ -45,7 +45,7 @@ using EpisodeLosses = std::vector<std::pair<std::string, torch::Tensor>>;
 /// what is classified is f_phy - W_feed purified, W_feed = 0 at the start.
 ///
 ///   EpisodeModel model(EpisodeModelOptions{}, {1, 28, 28}, num_classes, num_domains, seed);
-///   const EpisodeFeatures features = model->encode(pictures);
+///   const EpisodeFeatures features = model->encode(images);
 ///   const EpisodePass pass = model->forward(features, labels);
 ///   const EpisodeLosses terms = model->losses(features, pass, labels, progress);
 class EpisodeModelImpl : public torch::nn::Module {

@@ -86,7 +86,7 @@ struct EncoderOptions {
 
   template <class Visitor>
   void visit(Visitor& visitor) {
-    visitor("kind", kind, "conv4 and sa_resnet12 for pictures, mlp for tables, identity for features");
+    visitor("kind", kind, "conv4 and sa_resnet12 for images, mlp for tables, identity for features");
     visitor("channels", channels, "conv4: channels of every block; sa_resnet12: of the first stage (64 at full size)",
             config::Range{.min = 1});
     visitor("width", width, "mlp: width of its layers and of the feature", config::Range{.min = 1});

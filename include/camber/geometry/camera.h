@@ -11,13 +11,13 @@ namespace camber::geometry {
 /// Depth below which a point counts as not seen, in metres.
 constexpr double kMinimumDepth = 0.1;
 
-/// A point on the network's picture.
+/// A point on the network's image.
 struct Projection {
   double u = 0, v = 0, depth = 0;
 };
 
-/// One camera as the network sees it: the size of the picture that enters the network, the matrix that takes a point
-/// of the LiDAR frame at the key frame onto that picture, and the size of the feature map that comes out.
+/// One camera as the network sees it: the size of the image that enters the network, the matrix that takes a point
+/// of the LiDAR frame at the key frame onto that image, and the size of the feature map that comes out.
 struct Camera {
   std::string name{};
   std::int64_t width = 0, height = 0;
@@ -40,9 +40,9 @@ struct Camera {
   void validate() const;
 };
 
-/// The resize and crop (and flip) that turn a camera's own picture into the network's: u' = resize * u - crop_x,
+/// The resize and crop (and flip) that turn a camera's own image into the network's: u' = resize * u - crop_x,
 /// mirrored at the target's width when `flip` is set.
-struct PictureTransform {
+struct ImageTransform {
   double resize = 1;
   double crop_x = 0, crop_y = 0;
   std::int64_t width = 0, height = 0;
@@ -50,20 +50,19 @@ struct PictureTransform {
 
   /// CMT's test-time rule: resize = max(height / source height, width / source width), the crop takes the bottom rows
   /// and the middle columns.
-  static PictureTransform fit_bottom(std::int64_t source_width, std::int64_t source_height, std::int64_t width,
-                                     std::int64_t height);
+  static ImageTransform fit_bottom(std::int64_t source_width, std::int64_t source_height, std::int64_t width,
+                                   std::int64_t height);
   /// The 3x3 matrix on homogeneous pixel coordinates.
   Matrix3 matrix() const;
 };
 
-/// LiDAR frame at its own time -> camera picture, through both sensors' ego poses:
+/// LiDAR frame at its own time -> camera image, through both sensors' ego poses:
 /// intrinsic * inverse(camera_to_ego) * inverse(ego_to_global at the camera's time) * ego_to_global at the LiDAR's time
-/// * lidar_to_ego, then `picture`.
+/// * lidar_to_ego, then `image`.
 Matrix4 lidar_to_image(const RigidTransform& lidar_to_ego, const RigidTransform& ego_to_global_lidar,
                        const RigidTransform& camera_to_ego, const RigidTransform& ego_to_global_camera,
-                       const Matrix3& intrinsic, const PictureTransform& picture);
-/// The same from the two sensors' relation alone: intrinsic * lidar_to_camera, then `picture`.
-Matrix4 lidar_to_image(const RigidTransform& lidar_to_camera, const Matrix3& intrinsic,
-                       const PictureTransform& picture);
+                       const Matrix3& intrinsic, const ImageTransform& image);
+/// The same from the two sensors' relation alone: intrinsic * lidar_to_camera, then `image`.
+Matrix4 lidar_to_image(const RigidTransform& lidar_to_camera, const Matrix3& intrinsic, const ImageTransform& image);
 
 }  // namespace camber::geometry

@@ -17,14 +17,14 @@ struct MonitorOptions {
   template <class Visitor>
   void visit(Visitor& visitor) {
     visitor("interval", interval, "steps between two samples; 0: no monitoring", config::Range{.min = 0});
-    visitor("per_head", per_head, "attention figures for each head too");
+    visitor("per_head", per_head, "attention metrics for each head too");
     visitor("rules", rules, "what the rules speak about");
   }
 
   friend bool operator==(const MonitorOptions&, const MonitorOptions&) = default;
 };
 
-/// The figures of one sample:
+/// The metrics of one sample:
 ///
 ///   scale/NAME/           value, raw, gradient, headroom = (max - value) / (max - min), at_bound (share of the run's
 ///                         steps), min, max, warn_threshold, init, learnable, log_space, reach_low, reach_high
@@ -32,29 +32,30 @@ struct MonitorOptions {
 ///                         largest_weight (means over rows); saturated, nearly_saturated, dead: shares of rows with a
 ///                         largest weight > 0.9, > 0.7, and with 1 - sum p^2 < 1e-3; change, divergence; mass/SENSOR
 ///   attention/LAYER/headN the same without entropy, percentile and effective keys
-///   lean/SENSOR/          mean, p05, p50, p95 of |bias| on the keys of windows, over all layers: the effective lean
-///                         |w| * scale * g; lean/segments/SENSOR/ that on whole sensors, |w| * segment scale;
-///                         lean/LAYER/SENSOR/ and lean/LAYER/segments/SENSOR/ by layer
+///   effective_bias/SENSOR/          mean, p05, p50, p95 of |bias| on the keys of windows, over all layers: the
+///   effective bias
+///                         |w| * scale * g; effective_bias/segments/SENSOR/ that on whole sensors, |w| * segment scale;
+///                         effective_bias/LAYER/SENSOR/ and effective_bias/LAYER/segments/SENSOR/ by layer
 ///   bias/.../             of the same names: mean, std, min, max of what was added to the scores
 ///   trust/SENSOR/         mean, std, mean_abs of w; learned
 ///   prototypes/           mean_cosine, gate, purification_ratio
 ///
-/// Figures that were not given are left out. Sums are in double; percentiles interpolate between neighbours.
-Figures health_figures(const HealthSample& sample, bool per_head = true);
+/// Metrics that were not given are left out. Sums are in double; percentiles interpolate between neighbours.
+Metrics health_metrics(const HealthSample& sample, bool per_head = true);
 
 struct HealthReport {
-  Figures figures{};
+  Metrics metrics{};
   Findings findings{};
 };
 
-/// Watches a run: sampled statistics in, figures and sentences out. Deterministic; knows no tensors.
+/// Watches a run: sampled statistics in, metrics and sentences out. Deterministic; knows no tensors.
 ///
 ///   HealthMonitor monitor({.interval = 10});
 ///   const bool sampled = monitor.due(step);             // ask the attention for its statistics only then
 ///   ...
 ///   if (sampled) {
 ///     HealthReport report = monitor.observe(sample);
-///     sink.write(step, report.figures);
+///     sink.write(step, report.metrics);
 ///     for (const Finding& finding : report.findings) sink.say(finding);
 ///   }
 class HealthMonitor {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "camber/health/figure.h"
 #include "camber/health/finding.h"
+#include "camber/health/metric.h"
 
 namespace camber::health {
 
@@ -14,10 +14,10 @@ namespace camber::health {
 struct Record {
   std::int64_t step = 0;
   double time = 0;
-  Figures figures{};
+  Metrics metrics{};
 };
 
-/// The steps at which a figure was written, and its values.
+/// The steps at which a metric was written, and its values.
 struct Series {
   std::vector<double> steps{};
   std::vector<double> values{};

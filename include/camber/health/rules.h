@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "camber/config/field.h"
-#include "camber/health/figure.h"
 #include "camber/health/finding.h"
+#include "camber/health/metric.h"
 
 namespace camber::health {
 
@@ -46,7 +46,7 @@ struct RuleOptions {
   friend bool operator==(const RuleOptions&, const RuleOptions&) = default;
 };
 
-/// Turns the figures of a run into sentences, step by step. The rules read figures by name (monitor.h says which), so
+/// Turns the metrics of a run into sentences, step by step. The rules read metrics by name (monitor.h says which), so
 /// that a finished run's metrics.jsonl gives the same findings as the run gave while it went on.
 ///
 ///   rule                        speaks when, for learnable scales only
@@ -58,7 +58,7 @@ struct RuleOptions {
 ///   cannot_reach                a note at the first sample: the bounds lie outside what the optimiser can reach
 ///   saturated_softmax           more than half of an attention's rows have a weight over 0.9 through a window
 ///   router_saturated            |mean w| > 0.95 for a learned router
-///   not_finite                  a figure that must be finite is NaN or infinite, and the guard did not skip the step
+///   not_finite                  a metric that must be finite is NaN or infinite, and the guard did not skip the step
 ///   converged_high, _low        for linear scales within 0.5..5, from conclude(): settled above 3.5 or below 1.5 after
 ///                               moving at least three times its late spread
 ///
@@ -66,7 +66,7 @@ struct RuleOptions {
 ///
 ///   Rules rules;
 ///   for (const Record& record : read_records("runs/a/metrics.jsonl"))
-///     for (const Finding& finding : rules.observe(record.step, record.figures)) std::cout << finding.sentence << '\n';
+///     for (const Finding& finding : rules.observe(record.step, record.metrics)) std::cout << finding.sentence << '\n';
 class Rules {
  public:
   explicit Rules(RuleOptions options = {});
@@ -75,7 +75,7 @@ class Rules {
   Rules& operator=(Rules&&) noexcept;
 
   /// What there is to say about this step. Steps never fall.
-  Findings observe(std::int64_t step, const Figures& figures);
+  Findings observe(std::int64_t step, const Metrics& metrics);
   /// What only the whole course shows; does not change the state.
   Findings conclude() const;
 

@@ -15,7 +15,7 @@ struct RunDiagnosis {
   std::int64_t first_step = 0;
   std::int64_t last_step = 0;
   std::size_t records = 0;
-  std::size_t samples = 0;  ///< records with health figures
+  std::size_t samples = 0;  ///< records with health metrics
   Findings findings{};      ///< worst first
 };
 
@@ -29,7 +29,7 @@ RunDiagnosis diagnose_run(const std::filesystem::path& run, const RuleOptions& o
 
 std::string to_text(const RunDiagnosis& diagnosis);
 /// {"run", "first_step", "last_step", "records", "samples", "findings": [{"severity", "step", "rule", "subject",
-/// "figure", "sentence"}]}
+/// "value", "sentence"}]}
 std::string to_json(const RunDiagnosis& diagnosis);
 /// One row a finding.
 std::string to_csv(const RunDiagnosis& diagnosis);

@@ -43,7 +43,7 @@ struct AttentionSample {
   std::span<const float> sum_of_squares{};  ///< sum p^2
   std::span<const float> change{};          ///< half of sum |p - p0|; empty: without a bias
   std::span<const float> divergence{};      ///< KL(p || p0); empty: without a bias
-  std::span<const float> keys_left{};       ///< keys with a finite z; a row with none counts in no figure
+  std::span<const float> keys_left{};       ///< keys with a finite z; a row with none counts in no metric
   std::span<const float> segment_mass{};    ///< [B, H, Q, S]; empty: no segments
   std::vector<std::string> segments{};      ///< S names; segments of one name (six cameras) are added up
 };
@@ -59,7 +59,7 @@ struct BiasSample {
 struct TrustSample {
   std::string name{};  ///< "lidar", "camera"
   std::span<const float> weight{};
-  bool learned = true;  ///< false: constant, oracle; no rule judges those
+  bool learned = true;  ///< false: constant, oracle; no rule checks those
 };
 
 /// A few-shot episode.

@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
-#include "camber/health/figure.h"
 #include "camber/health/finding.h"
+#include "camber/health/metric.h"
 
 namespace camber::health {
 
@@ -20,16 +20,16 @@ struct SinkOptions {
   std::optional<std::int64_t> resume_step{};
 };
 
-/// Writes the figures of a run into its folder, in three forms at once:
+/// Writes the metrics of a run into its folder, in three forms at once:
 ///
 ///   metrics.jsonl         {"step":20,"time":1700000000.5,"loss/total":1.25}, one object a line; NaN, Infinity and
 ///                         -Infinity stand as strings
-///   metrics.csv           step,time, then one column a name; empty where a step has no such figure. A name that comes
+///   metrics.csv           step,time, then one column a name; empty where a step has no such metric. A name that comes
 ///                         new rewrites the file with a wider header, atomically
 ///   events.out.tfevents.* scalars for TensorBoard; findings as text. A resumed run cuts the old file and goes on in a
 ///                         new one that begins with the start of a session, so that a TensorBoard that is looking
 ///                         follows
-///   health.jsonl          the findings: {"step":..,"time":..,"severity":..,"rule":..,"subject":..,"figure":..,
+///   health.jsonl          the findings: {"step":..,"time":..,"severity":..,"rule":..,"subject":..,"value":..,
 ///                         "sentence":..}
 ///
 /// Every record goes to the operating system whole, in one call, at the end of its file, before write() returns: a
@@ -48,7 +48,7 @@ class MetricsSink {
 
   /// One record. Steps never fall. Throws std::invalid_argument for a falling step, a name given twice or an empty one,
   /// std::runtime_error when a file cannot be written.
-  void write(std::int64_t step, const Figures& figures);
+  void write(std::int64_t step, const Metrics& metrics);
   /// A finding, to health.jsonl and TensorBoard's text.
   void say(const Finding& finding);
   void flush();

@@ -8,7 +8,7 @@
 
 #include "camber/nn/attention_bias_options.h"
 #include "camber/nn/bounded_scale.h"
-#include "camber/nn/query_placement.h"
+#include "camber/nn/query_projection.h"
 #include "camber/ops/structured_bias.h"
 
 namespace camber::nn {
@@ -27,7 +27,7 @@ struct BiasWindows {
 ///
 /// trust is [B, Q, X] with X = 2 (LiDAR, cameras), or 1 + V with per_camera, less the LiDAR in a scene without a grid
 /// (and without cameras 1 will do); a scale a modality then has scale.shape = {1}. Trust lies in [-1, 1], which is
-/// checked: then the lean stays within the scale, and a clip of the scale's max or more leaves every gradient alive. A
+/// checked: then the bias stays within the scale, and a clip of the scale's max or more leaves every gradient alive. A
 /// smaller clip is a wish: beyond it trust and scale have no gradient. Values are ordinary differentiable functions of
 /// trust and scale on nnz numbers; the attention kernel knows nothing of either.
 ///
@@ -36,8 +36,8 @@ struct BiasWindows {
 /// kept; it means the clip of the options.
 ///
 ///   AttentionBias bias(AttentionBiasOptions{.bev_window = 5, .camera_window = 15});
-///   auto windows = bias->windows(place_queries(points, scene), scene);
-///   ops::StructuredBias lean = bias->forward(trust, windows, scene, /*layer=*/0);
+///   auto windows = bias->windows(project_queries(points, scene), scene);
+///   ops::StructuredBias structured = bias->forward(trust, windows, scene, /*layer=*/0);
 class AttentionBiasImpl : public torch::nn::Cloneable<AttentionBiasImpl> {
  public:
   explicit AttentionBiasImpl(AttentionBiasOptions options = {});
@@ -48,7 +48,7 @@ class AttentionBiasImpl : public torch::nn::Cloneable<AttentionBiasImpl> {
 
   /// The windows of placed queries. With object sizing, `boxes` [B, Q, 7] gives the sizes; without boxes (a first layer
   /// that has no prediction yet) they are the fixed ones.
-  BiasWindows windows(const QueryPlacement& placement, const SensorScene& scene,
+  BiasWindows windows(const QueryProjection& projection, const SensorScene& scene,
                       const std::optional<torch::Tensor>& boxes = std::nullopt) const;
 
   ops::StructuredBias forward(const torch::Tensor& trust, const BiasWindows& windows, const SensorScene& scene,

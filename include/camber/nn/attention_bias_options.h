@@ -46,7 +46,7 @@ struct AttentionBiasOptions {
 
   template <class Visitor>
   void visit(Visitor& visitor) {
-    visitor("windows", windows, "bias on windows round the place where a query projects");
+    visitor("windows", windows, "bias on windows round the position where a query projects");
     visitor("segments", segments, "bias on whole key segments: the grid and each camera");
     visitor("per_camera", per_camera, "one trust weight a camera instead of one for all cameras");
     visitor("form", form, "box: 1 inside; gaussian: exp(-d^2 / (2 s^2)), s = size / 6");

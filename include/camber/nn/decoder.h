@@ -104,7 +104,7 @@ TORCH_MODULE(DecoderLayer);
 ///
 ///   TransformerDecoder decoder(TransformerDecoderOptions{.num_layers = 6});
 ///   auto out = decoder->forward({.target = zeros, .query_position = position, .memory = keys,
-///                                .memory_position = key_position, .bias = lean});
+///                                .memory_position = key_position, .bias = structured});
 class TransformerDecoderImpl : public torch::nn::Cloneable<TransformerDecoderImpl> {
  public:
   explicit TransformerDecoderImpl(TransformerDecoderOptions options = {});

@@ -68,7 +68,7 @@ struct AttendedOutput {
 /// out_proj.weight, out_proj.bias). A bias belongs to cross-attention; self-attention refuses one.
 ///
 ///   MultiheadAttention cross(MultiheadAttentionOptions{.width = 256}, AttentionKind::kCross);
-///   auto out = cross->forward({queries, memory, memory, query_position, memory_position}, {.bias = lean});
+///   auto out = cross->forward({queries, memory, memory, query_position, memory_position}, {.bias = structured});
 class MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadAttentionImpl> {
  public:
   MultiheadAttentionImpl(MultiheadAttentionOptions options, AttentionKind kind);

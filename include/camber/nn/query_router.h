@@ -9,7 +9,7 @@
 
 #include "camber/nn/attention_bias_options.h"
 #include "camber/nn/decoder.h"
-#include "camber/nn/query_placement.h"
+#include "camber/nn/query_projection.h"
 
 namespace camber::nn {
 
@@ -89,7 +89,7 @@ struct RouterInputs {
   torch::Tensor memory_position{};  // [B, K, C]
   /// What project_memory() made of the memory, when it is looked at again.
   std::optional<KeysAndValues> projected_memory{};
-  QueryPlacement placement{};
+  QueryProjection projection{};
   const SensorScene* scene = nullptr;
   SensorCues cues{};
   /// [B, Q, X] in [-1, 1], for oracle.
@@ -131,7 +131,7 @@ class QueryRouterImpl : public torch::nn::Cloneable<QueryRouterImpl> {
  private:
   torch::Tensor content_logits(const RouterInputs& inputs);
   torch::Tensor cue_logits(const SensorCues& cues) const;
-  torch::Tensor live_sensors(const QueryPlacement& placement, std::int64_t num_grids) const;
+  torch::Tensor live_sensors(const QueryProjection& projection, std::int64_t num_grids) const;
 };
 
 TORCH_MODULE(QueryRouter);

@@ -17,7 +17,7 @@ struct ScaleMapping {
 
   static ScaleMapping make(Constraint constraint, bool log, double min, double max, torch::ScalarType raw_type);
 
-  /// The clamping kinds have a place outside the bounds.
+  /// The clamping kinds have values outside the bounds.
   bool clamps() const { return constraint != Constraint::kSigmoid && constraint != Constraint::kNone; }
   /// log_clamp has no lower bound.
   double lowest_raw() const;

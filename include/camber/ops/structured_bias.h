@@ -7,7 +7,8 @@
 #pragma GCC visibility push(default)  // libcamber_ops.so hides everything else
 namespace camber::ops {
 
-/// A sparse additive bias: row b * Q + q of `row_offsets` lists the keys that query q of batch element b leans to.
+/// A sparse additive bias: row b * Q + q of `row_offsets` lists the keys toward which query q of batch element b is
+/// biased.
 ///
 /// Shapes: row_offsets int64 [B*Q+1] from 0 to nnz; key_index int32 [nnz], sorted and unique in a row; value
 /// [Hb, nnz] with Hb = 1 (shared by the heads) or H. The value is differentiable; -inf removes a key, +inf is refused,
@@ -34,7 +35,7 @@ enum class DenseLayout {
   kBatchHeadQueryKey,  // [B * H, Q, K], as torch.nn.MultiheadAttention takes it
 };
 
-/// What leans a query toward keys, stored as what it is and never as a [B, H, Q, K] tensor; either part may be absent.
+/// A bias of queries toward keys, stored as what it is and never as a [B, H, Q, K] tensor; either part may be absent.
 ///
 ///   StructuredBias bias{.windows = Windows{row_offsets, key_index, value}};
 ///   auto out = biased_attention(q, k, v, bias);

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-/// A report as data: sections of sentences, charts, tables, pictures and text. What a run or a study wants to show is
+/// A report as data: sections of sentences, charts, tables, images and text. What a run or a study wants to show is
 /// put together from these; the page draws them.
 namespace camber::report {
 
@@ -39,7 +39,7 @@ struct Table {
   std::vector<std::size_t> bar_columns{};
 };
 
-struct Picture {
+struct Image {
   std::string caption{};
   std::string media_type{};  ///< "image/png"
   std::string bytes{};
@@ -49,7 +49,7 @@ struct Picture {
 struct Sentence {
   std::string severity{};
   std::string text{};
-  std::string place{};  ///< "step 1,200"
+  std::string position{};  ///< "step 1,200"
 };
 
 struct Text {
@@ -57,7 +57,7 @@ struct Text {
   std::string content{};  ///< shown as it is, in equal widths
 };
 
-/// One figure at the top of the page.
+/// One value at the top of the page.
 struct Tile {
   std::string label{};
   std::string value{};
@@ -65,8 +65,8 @@ struct Tile {
 };
 
 using Sentences = std::vector<Sentence>;
-using Pictures = std::vector<Picture>;
-using Block = std::variant<Sentences, Chart, Table, Pictures, Text>;
+using Images = std::vector<Image>;
+using Block = std::variant<Sentences, Chart, Table, Images, Text>;
 
 struct Section {
   std::string title{};

@@ -17,7 +17,7 @@ struct RunReportOptions {
 ///
 ///   result.json   `clean` and `faults` with the keys of the metrics: fault table, classes
 ///   curves.json   {"car:0.5": {"recall": [], "precision": []}}, as the devkit's metrics_details.json
-///   pictures/     *.png, *.jpg, *.svg by name, with captions.json {"file": "caption"}
+///   images/     *.png, *.jpg, *.svg by name, with captions.json {"file": "caption"}
 ///
 /// Throws std::invalid_argument when the folder holds no metrics.jsonl.
 Page run_page(const std::filesystem::path& run, const RunReportOptions& options = {});

@@ -26,7 +26,7 @@ struct StageTime {
 };
 
 struct DetectorBench {
-  /// decode (files to points and pictures), cues, collate, voxelise, encode, head, boxes, and detect: all but decode,
+  /// decode (files to points and images), cues, collate, voxelise, encode, head, boxes, and detect: all but decode,
   /// as a DetectorSession does it
   std::vector<StageTime> frame{};
   std::vector<StageTime> training{};  ///< forward, losses, backward, optimiser, and step: all of them

@@ -50,7 +50,7 @@ struct FaultReport {
   /// well it tells the condition from the clean one; then classes, distances and points of the clean one.
   std::string to_text() const;
   std::string to_csv() const;
-  /// A figure that is not defined is a bare NaN, as in the metrics:
+  /// A metric that is not defined is a bare NaN, as in the metrics:
   /// {"clean": {keys of the metrics}, "faults": {"frozen:4": {...}}, "mean_resilience": ...,
   /// "trust": {"frozen:4": {"lidar": {"mean", "area_under_curve"}, "camera": {...}}}}
   std::string to_json() const;

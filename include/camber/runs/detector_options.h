@@ -12,7 +12,7 @@
 
 namespace camber::train {
 
-/// Which frames a run learns from and which it is judged by.
+/// Which frames a run learns from and by which it is evaluated.
 struct DetectorDataOptions {
   std::string root{};
   std::string version = "v1.0-simulated";
@@ -41,7 +41,7 @@ struct DetectorDataOptions {
   }
 };
 
-/// How a detector is judged.
+/// How a detector is evaluated.
 struct DetectorEvaluationOptions {
   std::filesystem::path config{};  ///< beside the file that names it: config::file_at
   std::int64_t limit = 0;
@@ -74,7 +74,7 @@ struct DetectorTrainingOptions {
     visitor("detector", detector, "the model");
     visitor("loop", loop, "the training");
     visitor("health", health, "what is watched");
-    visitor("evaluation", evaluation, "how the model is judged");
+    visitor("evaluation", evaluation, "how the model is evaluated");
     visitor("log_every", log_every, "steps between records in metrics.jsonl", config::Range{.min = 1});
   }
   void validate() const;
@@ -88,6 +88,6 @@ struct DetectorTrainingOptions {
 };
 
 /// Every n-th of the samples so that about `limit` remain; all for 0.
-std::vector<data::Index> spread(const std::vector<data::Index>& samples, std::int64_t limit);
+std::vector<data::Index> evenly_spaced(const std::vector<data::Index>& samples, std::int64_t limit);
 
 }  // namespace camber::train

@@ -32,7 +32,7 @@ using Condition = std::vector<data::Fault>;
 struct DetectionPass {
   Condition condition{};
   detection::TrustControl trust = detection::TrustControl::kModel;
-  std::optional<Condition> cues{};  ///< the condition whose cues are given in place of the frames' own
+  std::optional<Condition> cues{};  ///< the condition whose cues are given instead of the frames' own
 };
 
 /// What one pass found in one frame.
@@ -55,13 +55,13 @@ struct DetectionHooks {
 void run_passes(detection::Detector detector, const DetectionRequest& request, const std::vector<DetectionPass>& passes,
                 const DetectionHooks& hooks);
 
-/// Refuses conditions that these frames cannot have: a delivery to repeat where there is none.
+/// Refuses conditions that these frames cannot have: a reading to repeat where there is none.
 void check_conditions(const DetectionRequest& request, const std::vector<Condition>& conditions);
 
 /// Refuses faults of the sensors' content, which maps of other encoders do not show.
 void check_features_faults(const std::vector<data::Fault>& faults);
 
-/// The batch with the sensors taken out whose cue of age is above the threshold: a rule in place of trust. 0: as it is.
+/// The batch with the sensors taken out whose cue of age is above the threshold: a rule instead of trust. 0: as it is.
 detection::DetectorBatch without_old_sensors(detection::DetectorBatch batch, double age);
 
 /// Reads model, zero, mean, shuffled or oracle; refuses any other word with `argument` as its name.

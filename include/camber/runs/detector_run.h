@@ -17,7 +17,7 @@ struct DetectorRunRequest {
   bool resume = false;                 ///< it exists already
   std::filesystem::path from{};        ///< a checkpoint whose weights are taken where they fit; empty: none
   std::vector<std::string> exclude{};  ///< parts of names that are not taken
-  bool evaluate = true;                ///< false: the weights are exported, and somebody else judges them
+  bool evaluate = true;                ///< false: the weights are exported, and somebody else evaluates them
 
   std::function<void(const StepReport&, const std::string& note)> after_step{};
   std::function<void(const std::string& line)> say{};  ///< whole sentences, for people
@@ -33,7 +33,7 @@ struct DetectorRunResult {
   std::optional<FaultReport> evaluation{};               ///< of the validation split, when the run finished
 };
 
-/// Trains a detector into a run folder: frames, batches, losses, steps, figures, checkpoints, evaluation, result.
+/// Trains a detector into a run folder: frames, batches, losses, steps, metrics, checkpoints, evaluation, result.
 DetectorRunResult train_detector(const DetectorRunRequest& request);
 
 /// The configuration that a run folder or a checkpoint holds; the defaults for weights that come without one.

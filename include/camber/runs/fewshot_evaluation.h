@@ -23,9 +23,9 @@ std::vector<double> episode_accuracies(fewshot::EpisodeModel& model, const data:
                                        const fewshot::EpisodeFeatures& features,
                                        std::span<const data::Episode> episodes);
 
-/// Leak figures of the domain feature, as it is and purified, and of the intrinsic feature. The set's pictures are cut
+/// Leak measures of the domain feature, as it is and purified, and of the intrinsic feature. The set's images are cut
 /// in two halves; episodes of the one give the rows that probes are fitted on, episodes of the other those they are
-/// tested on, so that no picture is in both.
+/// tested on, so that no image is in both.
 std::vector<LeakResult> measure_leaks(fewshot::EpisodeModel& model, const data::ExampleSet& set, std::int64_t n_way,
                                       std::int64_t num_episodes, std::uint64_t seed);
 

@@ -16,7 +16,7 @@
 /// Options of a few-shot run; no torch header here.
 namespace camber::episodes {
 
-enum class SourceKind { kGlyphs, kOmniglot, kDomainFolders, kPictureFolders, kLibFewShot, kLetter, kFeatures };
+enum class SourceKind { kGlyphs, kOmniglot, kDomainFolders, kImageFolders, kLibFewShot, kLetter, kFeatures };
 
 }  // namespace camber::episodes
 
@@ -25,7 +25,7 @@ inline constexpr auto camber::config::enum_names<camber::episodes::SourceKind> =
     std::array{std::pair{camber::episodes::SourceKind::kGlyphs, std::string_view("glyphs")},
                std::pair{camber::episodes::SourceKind::kOmniglot, std::string_view("omniglot")},
                std::pair{camber::episodes::SourceKind::kDomainFolders, std::string_view("domain_folders")},
-               std::pair{camber::episodes::SourceKind::kPictureFolders, std::string_view("picture_folders")},
+               std::pair{camber::episodes::SourceKind::kImageFolders, std::string_view("image_folders")},
                std::pair{camber::episodes::SourceKind::kLibFewShot, std::string_view("libfewshot")},
                std::pair{camber::episodes::SourceKind::kLetter, std::string_view("letter")},
                std::pair{camber::episodes::SourceKind::kFeatures, std::string_view("features")}};
@@ -61,7 +61,7 @@ struct SourceOptions {
     visitor("runs_path", runs_path, "omniglot: the official 20-way runs");
     visitor("drop_shared_classes", drop_shared_classes,
             "leave classes out of the test that training has; else an error");
-    visitor("size", size, "side that pictures are scaled to; 0: as they are", config::Range{.min = 0, .max = 1024});
+    visitor("size", size, "side that images are scaled to; 0: as they are", config::Range{.min = 0, .max = 1024});
     visitor("colour", colour, "three planes; else brightness");
     visitor("ink", ink, "dark strokes on light ground become 1 on 0");
     visitor("rotations", rotations, "training classes turned by 90, 180 and 270 degrees as classes of their own");
@@ -71,7 +71,7 @@ struct SourceOptions {
             config::Range{.min = 0});
     visitor("test_on_validation", test_on_validation, "test on the validation classes: to choose settings");
     visitor("target_domain", target_domain, "hold this domain out and keep all classes: domain generalisation");
-    visitor("held_out_share", held_out_share, "target_domain: share of the sources' pictures kept from training",
+    visitor("held_out_share", held_out_share, "target_domain: share of the sources' images kept from training",
             config::Range{.min = 0.01, .max = 0.9});
     visitor("split_seed", split_seed, "seed of all divisions, apart from the run's", config::Range{.min = 0});
     visitor("glyphs", glyphs, "the glyph generator");
@@ -152,7 +152,7 @@ struct FewshotOptions {
     visitor("seed", seed, "seed of first values, training episodes and dropout", config::Range{.min = 0});
     visitor("test_seed", test_seed, "seed of the test's episodes, apart from the run's: the same for all runs",
             config::Range{.min = 0});
-    visitor("leak_episodes", leak_episodes, "episodes of each half that the probes see; 0: no leak figures",
+    visitor("leak_episodes", leak_episodes, "episodes of each half that the probes see; 0: no leak measures",
             config::Range{.min = 0});
   }
   void validate() const;

@@ -26,7 +26,7 @@ struct ScaleResult {
   std::vector<std::pair<std::int64_t, double>> curve{};  ///< (step, value)
 };
 
-/// What a feature of held-out pictures tells. Probes are fitted on one half of the pictures and tested on the other.
+/// What a feature of held-out images tells. Probes are fitted on one half of the images and tested on the other.
 struct LeakResult {
   std::string feature{};  ///< "domain", "purified", "intrinsic"
   eval::Leak leak{};

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <camber/data/example_set.h>
-#include <camber/data/picture_sets.h>
+#include <camber/data/image_sets.h>
 #include <camber/runs/fewshot_options.h>
 
 namespace camber::episodes {

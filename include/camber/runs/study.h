@@ -27,10 +27,10 @@ struct StudyResult {
 };
 
 /// Carries out a study or what is left of it: makes the world when it is absent, says how long it will take, trains the
-/// base models, says how the gates stand, trains and judges every arm, one process a run. A run that has a record is
+/// base models, says how the gates stand, trains and evaluates every arm, one process a run. A run that has a record is
 /// not repeated; half of a run goes on from its checkpoint; a run that fails leaves a sentence in failed/ and is tried
 /// again when the study is started again. Throws std::invalid_argument when an arm's scale cannot reach its bounds and
 /// when the folder, or the published study that it starts from, holds records of another configuration.
-StudyResult carry_out(const StudyRequest& request);
+StudyResult run_study(const StudyRequest& request);
 
 }  // namespace camber::study

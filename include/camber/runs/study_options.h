@@ -41,12 +41,12 @@ struct StudyRun {
   bool operator==(const StudyRun&) const = default;
 };
 
-/// A run as it is trained and judged.
+/// A run as it is trained and evaluated.
 struct RunTraining {
   train::DetectorTrainingOptions options{};
   bool branches = false;        ///< starts from the base's weights
   double scale_lr_mult = 0;     ///< 0: no scale learns
-  double absent_above_age = 0;  ///< StudyArm::absent_above_age: taken out when it is judged
+  double absent_above_age = 0;  ///< StudyArm::absent_above_age: taken out when it is evaluated
 };
 
 /// The training configuration of a run. An arm's learnable scales get the smallest multiple of the learning rate among
@@ -55,8 +55,8 @@ struct RunTraining {
 /// arms.
 RunTraining training_of(const StudyOptions& options, const StudyRun& run);
 
-/// What a run's numbers depend on, as a short hexadecimal sum: its own configuration and its base's, how it is judged,
-/// the data set. The data set's folder does not enter.
+/// What a run's numbers depend on, as a short hexadecimal sum: its own configuration and its base's, how it is
+/// evaluated, the data set. The data set's folder does not enter.
 std::string hash_of(const StudyOptions& options, const StudyRun& run, const std::string& data_fingerprint);
 
 /// Runs to do, in order: bases and doubled ones; then the main arms, all of a seed together; then the rest.

@@ -22,6 +22,6 @@ void publish(const StudyFolder& from, const PublishedStudy& to);
 
 /// Takes over the records of the plan's runs and their base models where the study's folder has none. Throws
 /// std::invalid_argument when nothing is published there.
-void take_over(const PublishedStudy& from, const StudyPlan& plan, const StudyFolder& to);
+void import_published(const PublishedStudy& from, const StudyPlan& plan, const StudyFolder& to);
 
 }  // namespace camber::study

@@ -10,14 +10,14 @@ namespace camber::study {
 
 /// Who listens to one run.
 struct RunListener {
-  std::function<void(double share)> trained{}, judged{};
+  std::function<void(double share)> trained{}, evaluated{};
   std::function<void(const std::string&)> say{};
 };
 
-/// Trains one run, or what is left of it, judges its last checkpoint and writes its record, at last and in one piece.
-/// A base keeps its weights, everything else is removed. A base whose record exists but whose weights are gone is
-/// made again and must come out with the same bits; where the record is of other numerics it cannot, and a new record
-/// takes its place.
+/// Trains one run, or what is left of it, evaluates its last checkpoint and writes its record, at last and in one
+/// piece. A base keeps its weights, everything else is removed. A base whose record exists but whose weights are gone
+/// is made again and must come out with the same bits; where the record is of other numerics it cannot, and a new
+/// record takes its place.
 void execute_run(const StudyOptions& options, const StudyFolder& folder, const StudyRun& run,
                  const RunListener& listener = {});
 

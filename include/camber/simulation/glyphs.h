@@ -22,7 +22,7 @@ struct GlyphOptions {
     visitor("classes", classes, "invented characters", config::Range{.min = 2, .max = 100000});
     visitor("hands", hands, "drawings of each character in each domain, each by another hand",
             config::Range{.min = 2, .max = 10000});
-    visitor("size", size, "side of a picture", config::Range{.min = 16, .max = 256});
+    visitor("size", size, "side of an image", config::Range{.min = 16, .max = 256});
     visitor("wobble", wobble, "how far a hand's strokes stray, as a share of the side",
             config::Range{.min = 0, .max = 0.3});
     visitor("domains", domains, "any of ink, outline, inverted, textured, noisy");
@@ -42,7 +42,7 @@ std::vector<std::string> glyph_domains();
 
 /// One drawing as size * size numbers in 0..1, row by row.
 ///
-///   const auto picture = draw_glyph(options, seed, 7, 3, "outline");
+///   const auto image = draw_glyph(options, seed, 7, 3, "outline");
 std::vector<float> draw_glyph(const GlyphOptions& options, std::uint64_t seed, std::int64_t class_index,
                               std::int64_t hand, std::string_view domain);
 

@@ -9,7 +9,7 @@
 namespace camber::simulation {
 
 /// One pinhole camera of the simulated car. The car's frame is nuScenes' ego frame: x forward, y left, z up, origin on
-/// the ground below the rear axle. The picture's columns grow to the right, its rows downwards.
+/// the ground below the rear axle. The image's columns grow to the right, its rows downwards.
 struct CameraOptions {
   std::string name = "CAM_FRONT";
   double x = 1.7, y = 0, z = 1.5;
@@ -22,15 +22,15 @@ struct CameraOptions {
 
   template <class Visitor>
   void visit(Visitor& visitor) {
-    visitor("name", name, "channel name, also the folder of its pictures");
+    visitor("name", name, "channel name, also the folder of its images");
     visitor("x", x, "metres forward of the rear axle");
     visitor("y", y, "metres to the left");
     visitor("z", z, "metres above the ground", config::Range{.min = 0.1, .max = 10});
     visitor("yaw", yaw, "where it looks, degrees to the left of straight ahead");
     visitor("pitch", pitch, "degrees downwards", config::Range{.min = -60, .max = 60});
     visitor("field_of_view", field_of_view, "horizontal field of view in degrees", config::Range{.min = 5, .max = 170});
-    visitor("width", width, "picture width in pixels", config::Range{.min = 8, .max = 8192});
-    visitor("height", height, "picture height in pixels", config::Range{.min = 8, .max = 8192});
+    visitor("width", width, "image width in pixels", config::Range{.min = 8, .max = 8192});
+    visitor("height", height, "image height in pixels", config::Range{.min = 8, .max = 8192});
     visitor("horizon", horizon, "row of the optical axis as a share of the height", config::Range{.min = 0, .max = 1});
     visitor("delay", delay, "milliseconds by which it is read before the LiDAR's sweep", config::Range{.min = 0});
   }
@@ -84,7 +84,7 @@ struct LidarOptions {
 
 /// Six cameras of 120 x 48 pixels, placed as on the nuScenes car.
 std::vector<CameraOptions> small_cameras();
-/// The same six with nuScenes' picture size of 1600 x 900 and its focal lengths.
+/// The same six with nuScenes' image size of 1600 x 900 and its focal lengths.
 std::vector<CameraOptions> reference_cameras();
 
 /// The sensors of the simulated car: any number of cameras, each with its own size, and one LiDAR.

@@ -25,7 +25,7 @@ struct WorldOptions {
   double standing_share = 0.2;
   std::int64_t min_points = 2;
   double min_pixels = 8;
-  double picture_noise = 0.025;
+  double image_noise = 0.025;
   std::int64_t jpeg_quality = 90;
 
   template <class Visitor>
@@ -46,7 +46,7 @@ struct WorldOptions {
     visitor("standing_share", standing_share, "share of scenes in which the car stands", config::Range{0, 1});
     visitor("min_points", min_points, "LiDAR points from which an object is labelled", config::Range{.min = 1});
     visitor("min_pixels", min_pixels, "visible pixels from which it is labelled too", config::Range{.min = 1});
-    visitor("picture_noise", picture_noise, "standard deviation of a pixel's noise, 1 = white", config::Range{0, 1});
+    visitor("image_noise", image_noise, "standard deviation of a pixel's noise, 1 = white", config::Range{0, 1});
     visitor("jpeg_quality", jpeg_quality, "quality of the JPEG files", config::Range{.min = 1, .max = 100});
   }
   /// Refuses shares that do not fit together and counts in the wrong order.

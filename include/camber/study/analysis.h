@@ -18,9 +18,9 @@ std::optional<double> outcome_of(const StudyPlan& plan, const RunRecord& record,
 
 enum class GateState { kHolds, kFails, kUnknown };
 
-/// Something that must hold before the study means anything, its figure and its target.
+/// Something that must hold before the study means anything, its value and its target.
 struct Gate {
-  std::string name{}, figure{}, target{};
+  std::string name{}, measured{}, target{};
   GateState state = GateState::kUnknown;
 
   std::string text() const;  ///< "holds  fusion above ...: 12.1 points (target: at least 5)"
@@ -37,7 +37,7 @@ struct Comparison {
   std::string arm{}, against{};
   std::string measure = kOutcome;  ///< or a condition
   PairedDifference difference{};
-  std::optional<Judgement> judgement{};  ///< main arms alone
+  std::optional<Conclusion> conclusion{};  ///< main arms alone
 };
 
 /// Over the seeds that both arms have; nothing when there is none.
@@ -59,7 +59,7 @@ StudyAnalysis analyze(const StudyPlan& plan, const std::vector<RunRecord>& recor
 std::vector<double> values_of(const StudyPlan& plan, const std::vector<RunRecord>& records, const std::string& arm,
                               const std::string& measure);
 
-/// What it did to every run of an arm that something else stood in the place of its trust or its cues, under one
+/// What it did to every run of an arm that something else stood instead of its trust or its cues, under one
 /// condition; empty when no run measured it.
 struct ControlEffect {
   std::vector<double> changed{}, own{};  ///< mAP with it and without, run by run

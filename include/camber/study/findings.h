@@ -6,7 +6,7 @@
 
 namespace camber::study {
 
-/// What the records say, in sentences with their figures: the comparison that was fixed beforehand, the verdicts on all
+/// What the records say, in sentences with their values: the comparison that was fixed beforehand, the verdicts on all
 /// main arms, the share of the oracle's gain, what carries the gain (controls), what a wrong cue costs and how many
 /// false alarms a true one pays for, what a rule on the same cues does instead, the rows without a verdict. A sentence
 /// whose runs are missing is left out.

@@ -35,7 +35,7 @@ struct StudyArm {
   bool from_scratch = false;
   double absent_above_age = 0;
 
-  const std::string& shown() const { return title.empty() ? name : title; }  ///< as tables and pictures call it
+  const std::string& shown() const { return title.empty() ? name : title; }  ///< as tables and images call it
 
   template <class Visitor>
   void visit(Visitor& visitor) {
@@ -47,7 +47,7 @@ struct StudyArm {
     visitor("exempt", exempt, "whether it may have a scale that cannot reach its bounds");
     visitor("from_scratch", from_scratch, "trained from the first values for base_steps + branch_steps");
     visitor("absent_above_age", absent_above_age,
-            "a rule in place of trust: when judged, sensors whose cue of age is above it are taken out; 0: none",
+            "a rule instead of trust: when evaluated, sensors whose cue of age is above it are taken out; 0: none",
             config::Range{.min = 0, .max = 1});
   }
 };
@@ -142,7 +142,7 @@ struct StudyPlan {
     visitor("branch_steps", branch_steps, "steps of every arm", config::Range{.min = 1});
     visitor("seeds", seeds, "seeds of the main arms", config::Range{.min = 1});
     visitor("few_seeds", few_seeds, "seeds of all other arms", config::Range{.min = 1});
-    visitor("split", split, "frames that models are judged by");
+    visitor("split", split, "frames on which models are evaluated");
     visitor("frames", frames, "how many, spread evenly; 0: all", config::Range{.min = 0});
     visitor("replicates", replicates, "bootstrap over scenes: draws", config::Range{.min = 2, .max = 10000});
     visitor("margin", margin, "differences inside of it count as equivalent", config::Range{.min = 1e-6});

@@ -7,7 +7,7 @@
 
 namespace camber::study {
 
-/// A model judged under one condition, as it is (control empty) or with something in place of its trust or its cues:
+/// A model evaluated under one condition, as it is (control empty) or with something instead of its trust or its cues:
 /// zero, mean, shuffled, oracle; "cues of frozen:5" on clean frames, "cues of clean" on frozen ones.
 struct Measurement {
   std::string condition{};
@@ -20,7 +20,7 @@ struct Measurement {
   std::vector<std::int32_t> replicates{};
 };
 
-/// A figure over the steps of a run.
+/// A value over the steps of a run.
 struct RunCurve {
   std::vector<std::int64_t> steps{};
   std::vector<double> values{};
@@ -37,7 +37,7 @@ struct RunRecord {
   std::int64_t numerics =
       1;  ///< the version of the attention's arithmetic; records that do not say it are of version 1
   std::vector<Measurement> measurements{};
-  std::map<std::string, RunCurve> curves{};  ///< scale, lean, trust, change of attention
+  std::map<std::string, RunCurve> curves{};  ///< scale, bias, trust, change of attention
   double milliseconds_a_step = 0, training_seconds = 0, evaluation_seconds = 0;
 
   std::string key() const { return arm + "_s" + std::to_string(seed); }

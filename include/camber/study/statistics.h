@@ -43,7 +43,7 @@ enum class Verdict { kBetter, kWorse, kEquivalent, kUnresolved };
 /// What can be said of a difference: better or worse when the (corrected) p is below alpha, else equivalent when it
 /// lies inside of the margin, else unresolved, with the effect that could have been seen and the pairs that the margin
 /// needs.
-struct Judgement {
+struct Conclusion {
   Verdict verdict = Verdict::kUnresolved;
   double corrected_p = 1, equivalence_p = 1;
   double detectable = 0;    ///< at power 0.8
@@ -52,7 +52,7 @@ struct Judgement {
 
   std::string short_words() const { return words.substr(0, words.find(':')); }  ///< without the reasons
 };
-Judgement judge(const PairedDifference& difference, double corrected_p, double margin, double alpha = 0.05);
+Conclusion conclude(const PairedDifference& difference, double corrected_p, double margin, double alpha = 0.05);
 
 /// The mean and deviation (n - 1) of numbers; NaN where there are too few.
 struct MeanAndDeviation {

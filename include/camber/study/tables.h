@@ -24,7 +24,7 @@ StudyTable exploratory_table(const StudyResults& results);
 StudyTable controls_table(const StudyResults& results);
 StudyTable cues_table(const StudyResults& results);
 StudyTable scales_table(const StudyResults& results);
-/// What leans of several sizes move, from what the first step of the arm with one lean for all moved
+/// What biases of several sizes move, from what the first step of the arm with one bias for all moved
 /// (analysis/bound.h).
 StudyTable reach_table(const StudyResults& results);
 StudyTable time_table(const StudyResults& results);

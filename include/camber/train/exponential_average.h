@@ -63,7 +63,7 @@ class ExponentialAverage {
   };
 
  private:
-  // A scale, with the places of its raw value and bounds among the entries.
+  // A scale, with the indices of its raw value and bounds among the entries.
   struct Scale {
     nn::BoundedScale scale;
     std::size_t raw, bounds;

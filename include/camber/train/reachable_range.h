@@ -25,7 +25,7 @@ struct Reach {
 /// `steady` bounds the movement while the gradient's magnitude does not grow from step to step, `extreme` bounds it for
 /// any gradients at all. With lr_t the learning rate of step t = 1..steps, multiplier included:
 ///
-///   sgd            sum lr_t * clip_norm * (1 - m^t) / (1 - m), m the momentum, Nesterov t + 1 in place of t: the
+///   sgd            sum lr_t * clip_norm * (1 - m^t) / (1 - m), m the momentum, Nesterov t + 1 instead of t: the
 ///   buffer
 ///                  is a sum of clipped gradients with weights m^k. Both bounds; reached by a constant gradient.
 ///                  Infinite without clipping.

@@ -35,7 +35,7 @@ struct RunRequest {
 ///   RunSession session(loop, {.out = "runs/a", .config = toml});
 ///   const bool finished = session.train(losses_of, {.after_step = [&](const StepReport& report) {
 ///     HealthAdapter adapter = session.health(report.step);
-///     session.record(report.step, session.figures_of(report), &adapter.sample());
+///     session.record(report.step, session.metrics_of(report), &adapter.sample());
 ///   }});
 class RunSession {
  public:
@@ -52,9 +52,9 @@ class RunSession {
   /// A sample of the step that holds the loop's scales.
   HealthAdapter health(std::int64_t step);
   /// Losses, learning rate, norm of the gradients, time and skipped steps.
-  health::Figures figures_of(const StepReport& report) const;
-  /// Writes the figures and, with a sample, what the monitor makes of it; tells its findings.
-  void record(std::int64_t step, health::Figures figures, const health::HealthSample* sample = nullptr);
+  health::Metrics metrics_of(const StepReport& report) const;
+  /// Writes the metrics and, with a sample, what the monitor makes of it; tells its findings.
+  void record(std::int64_t step, health::Metrics metrics, const health::HealthSample* sample = nullptr);
   void say(const std::string& sentence) const;
 
   const std::optional<RunFolder>& folder() const { return folder_; }

@@ -71,7 +71,7 @@ struct TrainingHooks {
   /// After every step; the gradients (clipped) are still there.
   std::function<void(const StepReport&)> after_step{};
   /// A score of the model as it is now, higher is better, every `evaluate_every` steps and at the end; the average is
-  /// in place of the weights where there is one, and the model is in evaluation mode. NaN is never the best.
+  /// instead of the weights where there is one, and the model is in evaluation mode. NaN is never the best.
   std::function<double(std::int64_t step)> evaluate{};
   /// Just before a checkpoint is written: flush the files that belong to it.
   std::function<void(std::int64_t step)> before_checkpoint{};

@@ -7,16 +7,16 @@
 namespace camber::verification {
 
 struct Check {
-  std::string section{};  // "scale", "bias", "attention", "router", "few-shot"
-  std::string promise{};  // what must hold
-  std::string figure{};   // what was seen
+  std::string section{};   // "scale", "bias", "attention", "router", "few-shot"
+  std::string promise{};   // what must hold
+  std::string measured{};  // what was seen
   bool passed = false;
 };
 
-/// Runs every check and hands each to `report` as soon as it is done. A check that throws has failed; its figure is the
-/// message. Zero threads: as many as torch takes by itself.
+/// Runs every check and hands each to `report` as soon as it is done. A check that throws has failed; its measured is
+/// the message. Zero threads: as many as torch takes by itself.
 ///
-///   auto checks = verify([](const Check& check) { std::cout << check.promise << ": " << check.figure << '\n'; });
+///   auto checks = verify([](const Check& check) { std::cout << check.promise << ": " << check.measured << '\n'; });
 std::vector<Check> verify(const std::function<void(const Check&)>& report = {}, int threads = 0);
 
 }  // namespace camber::verification

@@ -1,4 +1,4 @@
-// A chart: uPlot with a legend of buttons, zoom by drag, buttons and keys, and a figure for readers of screens.
+// A chart: uPlot with a legend of buttons, zoom by drag, buttons and keys, and a value for readers of screens.
 const plotHeight = 200;
 
 class ChartView {
@@ -45,18 +45,18 @@ class ChartView {
   }
 
   makeLegend() {
-    this.figures = [];
+    this.values = [];
     this.buttons = this.data.series.map((series, index) => {
-      const figure = element("span", { class: "figure" });
-      this.figures.push(figure);
+      const value = element("span", { class: "value" });
+      this.values.push(value);
       const kind = series.role === "line" ? "" : series.role.startsWith("band") ? " band" : " dashed";
       const button = element("button", { type: "button", "aria-pressed": "true", onclick: () => this.toggle(index) },
-        element("span", { class: "swatch" + kind }), series.name, figure);
+        element("span", { class: "swatch" + kind }), series.name, value);
       this.legend.append(button);
       return button;
     });
     this.colourLegend();
-    this.showFigures(null);
+    this.showValues(null);
   }
 
   colourLegend() {
@@ -68,13 +68,13 @@ class ChartView {
   }
 
   // The values under the cursor, or the last ones; a curve over anything but steps has no last one worth telling.
-  showFigures(row) {
+  showValues(row) {
     const nowhere = row === null || row === undefined;
     this.data.series.forEach((series, index) => {
-      if (nowhere && this.data.x_label !== "step") { this.figures[index].textContent = ""; return; }
+      if (nowhere && this.data.x_label !== "step") { this.values[index].textContent = ""; return; }
       let at = nowhere ? series.values.length - 1 : row;
       while (at > 0 && series.values[at] === null) --at;
-      this.figures[index].textContent = readable(series.values[at]);
+      this.values[index].textContent = readable(series.values[at]);
     });
   }
 
@@ -112,7 +112,7 @@ class ChartView {
       bands: low && high ? [{ series: [high, low], fill: colours[high - 1] + "2e" }] : [],
       cursor: { y: false, points: { size: 7 }, drag: { x: true, y: false }, sync: { key: this.data.x_label }, focus: { prox: -1 } },
       hooks: {
-        setCursor: [(plot) => this.showFigures(plot.cursor.idx)],
+        setCursor: [(plot) => this.showValues(plot.cursor.idx)],
         setScale: [(plot, key) => { if (key === "x") this.zoomed(plot.scales.x.min, plot.scales.x.max); }],
       },
     };

@@ -11,7 +11,7 @@ const blocks = {
   sentences(block) {
     return element("div", { class: "panel wide" }, element("ul", { class: "sentences" }, ...block.sentences.map((sentence) =>
       element("li", {}, element("span", { class: "word " + sentence.severity }, sentence.severity),
-        element("span", { class: "said" }, sentence.text), element("span", { class: "place" }, sentence.place)))));
+        element("span", { class: "said" }, sentence.text), element("span", { class: "position" }, sentence.position)))));
   },
 
   chart(block) {
@@ -39,10 +39,10 @@ const blocks = {
     return panel;
   },
 
-  pictures(block) {
-    return element("div", { class: "wide pictures" }, ...block.pictures.map((picture) =>
-      element("figure", { class: "panel" }, element("img", { src: picture.source, alt: picture.caption, loading: "lazy" }),
-        element("figcaption", {}, picture.caption))));
+  images(block) {
+    return element("div", { class: "wide images" }, ...block.images.map((image) =>
+      element("figure", { class: "panel" }, element("img", { src: image.source, alt: image.caption, loading: "lazy" }),
+        element("figcaption", {}, image.caption))));
   },
 
   text(block) {

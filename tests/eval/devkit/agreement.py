@@ -199,26 +199,26 @@ class Difference:
     """The largest difference between two trees of numbers, and how many are equal to the last bit."""
 
     def __init__(self):
-        self.worst, self.place, self.values, self.same, self.summary = 0.0, "", 0, 0, ""
+        self.worst, self.position, self.values, self.same, self.summary = 0.0, "", 0, 0, ""
 
-    def compare(self, ours, theirs, place):
+    def compare(self, ours, theirs, position):
         if isinstance(theirs, dict):
-            assert list(ours) == list(theirs), (place, list(ours), list(theirs))
+            assert list(ours) == list(theirs), (position, list(ours), list(theirs))
             for key in theirs:
-                self.compare(ours[key], theirs[key], place + "/" + key)
+                self.compare(ours[key], theirs[key], position + "/" + key)
         elif isinstance(theirs, list):
-            assert len(ours) == len(theirs), place
+            assert len(ours) == len(theirs), position
             for i, (a, b) in enumerate(zip(ours, theirs)):
-                self.compare(a, b, "%s[%d]" % (place, i))
+                self.compare(a, b, "%s[%d]" % (position, i))
         elif isinstance(theirs, (int, float)) and not isinstance(theirs, bool):
             self.values += 1
             equal = ours == theirs or (math.isnan(ours) and math.isnan(theirs))
             self.same += equal
             difference = 0.0 if equal else abs(ours - theirs)
             if not difference <= self.worst:
-                self.worst, self.place = difference, place
+                self.worst, self.position = difference, position
         else:
-            assert ours == theirs, (place, ours, theirs)
+            assert ours == theirs, (position, ours, theirs)
 
 
 def compare_set(program, number):
@@ -282,7 +282,7 @@ def main():
                     edge,
                     difference.summary,
                     difference.worst,
-                    difference.place,
+                    difference.position,
                     difference.same,
                     difference.values,
                 )

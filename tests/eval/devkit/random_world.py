@@ -202,13 +202,13 @@ class World:
         record = next(c for c in t["category"] if c["name"] == category)
         instance = {"token": self.token(), "category_token": record["token"]}
         ego = self.ego_of(samples[0])
-        place = [ego[0] + r.uniform(-60, 60), ego[1] + r.uniform(-60, 60), r.uniform(0, 2)]
+        position = [ego[0] + r.uniform(-60, 60), ego[1] + r.uniform(-60, 60), r.uniform(0, 2)]
         if r.random() < 0.2:  # a whole number of metres away: on the border of a range, at times
-            place[:2] = [ego[0] + r.choice([30.0, 40.0, 50.0, 3.0, 24.0]), ego[1] + r.choice([0.0, 40.0, 18.0])]
+            position[:2] = [ego[0] + r.choice([30.0, 40.0, 50.0, 3.0, 24.0]), ego[1] + r.choice([0.0, 40.0, 18.0])]
         speed = [r.uniform(-8, 8) * (r.random() < 0.5), r.uniform(-8, 8) * (r.random() < 0.5)]
         rows = []
         for sample in samples:
-            place = [place[0] + 0.5 * speed[0], place[1] + 0.5 * speed[1], place[2]]
+            position = [position[0] + 0.5 * speed[0], position[1] + 0.5 * speed[1], position[2]]
             if r.random() < 0.25 and len(samples) > 1:
                 continue
             choice = attributes_of(name) if name else []
@@ -220,7 +220,7 @@ class World:
                     "instance_token": instance["token"],
                     "visibility_token": str(r.randint(1, 4)),
                     "attribute_tokens": attributes,
-                    "translation": list(place),
+                    "translation": list(position),
                     "size": [r.uniform(0.4, 3), r.uniform(0.4, 9), r.uniform(0.5, 3)],
                     "rotation": self.rotation(),
                     "prev": "",

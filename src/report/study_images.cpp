@@ -51,22 +51,21 @@ std::string charts_of(const study::StudyResults& results, std::initializer_list<
 
 }  // namespace
 
-std::vector<StudyPicture> study_pictures(const study::StudyResults& results) {
+std::vector<StudyImage> study_images(const study::StudyResults& results) {
   using enum study::ArmRole;
   const study::StudyAnalysis analysis = study::analyze(results.plan, results.records);
   std::vector<study::Comparison> main;
   if (analysis.primary) main.push_back(*analysis.primary);
   main.insert(main.end(), analysis.secondary.begin(), analysis.secondary.end());
-  std::vector<StudyPicture> pictures = {{"arms", "Arms by faults", arm_map(results)}};
+  std::vector<StudyImage> images = {{"arms", "Arms by faults", arm_map(results)}};
   if (!main.empty())
-    pictures.push_back(
-        {"differences", "Main arms; the first row was fixed beforehand", forest_plot(results.plan, main)});
+    images.push_back({"differences", "Main arms; the first row was fixed beforehand", forest_plot(results.plan, main)});
   if (!analysis.exploratory.empty())
-    pictures.push_back({"exploratory", "Exploratory rows", forest_plot(results.plan, analysis.exploratory)});
-  pictures.push_back({"scales", "The scales of all seeds", charts_of(results, {kMain, kNotes}, "scale/", "/value")});
-  pictures.push_back({"trust", "The trust of all seeds", charts_of(results, {kMain}, "trust/", "/mean")});
-  std::erase_if(pictures, [](const StudyPicture& picture) { return picture.svg.empty(); });
-  return pictures;
+    images.push_back({"exploratory", "Exploratory rows", forest_plot(results.plan, analysis.exploratory)});
+  images.push_back({"scales", "The scales of all seeds", charts_of(results, {kMain, kNotes}, "scale/", "/value")});
+  images.push_back({"trust", "The trust of all seeds", charts_of(results, {kMain}, "trust/", "/mean")});
+  std::erase_if(images, [](const StudyImage& image) { return image.svg.empty(); });
+  return images;
 }
 
 }  // namespace camber::report

@@ -1,4 +1,4 @@
-// Figures against a dense computation in double, on attention rows that are written down in full.
+// Metrics against a dense computation in double, on attention rows that are written down in full.
 #include <cmath>
 #include <map>
 #include <optional>
@@ -11,9 +11,9 @@
 namespace camber::health {
 namespace {
 
-std::map<std::string, double> by_name(const Figures& figures) {
+std::map<std::string, double> by_name(const Metrics& metrics) {
   std::map<std::string, double> map;
-  for (const Figure& figure : figures) EXPECT_TRUE(map.emplace(figure.name, figure.value).second) << figure.name;
+  for (const Metric& metric : metrics) EXPECT_TRUE(map.emplace(metric.name, metric.value).second) << metric.name;
   return map;
 }
 
@@ -51,97 +51,97 @@ struct DenseRows {
   }
 };
 
-TEST(Figures, of_attention_are_means_over_rows_with_a_key) {
+TEST(Metrics, of_attention_are_means_over_rows_with_a_key) {
   const DenseRows rows;
-  const auto figures = by_name(health_figures({.attention = {rows.sample()}}));
+  const auto metrics = by_name(health_metrics({.attention = {rows.sample()}}));
   double entropy = 0, share = 0, keys = 0, top = 0, lidar = 0;
   for (std::size_t row = 0; row < 5; ++row) {
     entropy += rows.entropy[row] / 5., share += rows.entropy[row] / std::log(4.) / 5;
     keys += std::exp(static_cast<double>(rows.entropy[row])) / 5, top += rows.largest[row] / 5.,
         lidar += rows.mass[2 * row] / 5.;
   }
-  EXPECT_NEAR(figures.at("attention/layer0/entropy"), entropy, 1e-6);
-  EXPECT_NEAR(figures.at("attention/layer0/entropy_share"), share, 1e-6);
-  EXPECT_NEAR(figures.at("attention/layer0/effective_keys"), keys, 1e-6);
-  EXPECT_NEAR(figures.at("attention/layer0/largest_weight"), top, 1e-6);
-  EXPECT_NEAR(figures.at("attention/layer0/mass/lidar"), lidar, 1e-6);
-  EXPECT_NEAR(figures.at("attention/layer0/mass/camera"), 1 - lidar, 1e-6);
+  EXPECT_NEAR(metrics.at("attention/layer0/entropy"), entropy, 1e-6);
+  EXPECT_NEAR(metrics.at("attention/layer0/entropy_share"), share, 1e-6);
+  EXPECT_NEAR(metrics.at("attention/layer0/effective_keys"), keys, 1e-6);
+  EXPECT_NEAR(metrics.at("attention/layer0/largest_weight"), top, 1e-6);
+  EXPECT_NEAR(metrics.at("attention/layer0/mass/lidar"), lidar, 1e-6);
+  EXPECT_NEAR(metrics.at("attention/layer0/mass/camera"), 1 - lidar, 1e-6);
   // Rows 1 (.980), 3 (.99998) and 4 (.948) are over 0.9; only row 3 passes no gradient.
-  EXPECT_NEAR(figures.at("attention/layer0/saturated"), 3 / 5., 1e-12);
-  EXPECT_NEAR(figures.at("attention/layer0/nearly_saturated"), 3 / 5., 1e-12);
-  EXPECT_NEAR(figures.at("attention/layer0/dead"), 1 / 5., 1e-12);
-  EXPECT_FALSE(figures.contains("attention/layer0/change"));
+  EXPECT_NEAR(metrics.at("attention/layer0/saturated"), 3 / 5., 1e-12);
+  EXPECT_NEAR(metrics.at("attention/layer0/nearly_saturated"), 3 / 5., 1e-12);
+  EXPECT_NEAR(metrics.at("attention/layer0/dead"), 1 / 5., 1e-12);
+  EXPECT_FALSE(metrics.contains("attention/layer0/change"));
 }
 
-TEST(Figures, of_heads_count_their_own_rows) {
+TEST(Metrics, of_heads_count_their_own_rows) {
   const DenseRows rows;
-  const auto figures = by_name(health_figures({.attention = {rows.sample()}}));
-  EXPECT_NEAR(figures.at("attention/layer0/head0/saturated"), 1 / 3., 1e-12);
-  EXPECT_NEAR(figures.at("attention/layer0/head1/saturated"), 1, 1e-12);
-  EXPECT_NEAR(figures.at("attention/layer0/head1/largest_weight"), (rows.largest[3] + rows.largest[4]) / 2., 1e-6);
+  const auto metrics = by_name(health_metrics({.attention = {rows.sample()}}));
+  EXPECT_NEAR(metrics.at("attention/layer0/head0/saturated"), 1 / 3., 1e-12);
+  EXPECT_NEAR(metrics.at("attention/layer0/head1/saturated"), 1, 1e-12);
+  EXPECT_NEAR(metrics.at("attention/layer0/head1/largest_weight"), (rows.largest[3] + rows.largest[4]) / 2., 1e-6);
   EXPECT_FALSE(
-      by_name(health_figures({.attention = {rows.sample()}}, false)).contains("attention/layer0/head0/saturated"));
+      by_name(health_metrics({.attention = {rows.sample()}}, false)).contains("attention/layer0/head0/saturated"));
 }
 
-TEST(Figures, refuse_rows_that_are_not_the_shape) {
+TEST(Metrics, refuse_rows_that_are_not_the_shape) {
   const DenseRows rows;
   AttentionSample sample = rows.sample();
   sample.queries = 4;
-  EXPECT_THROW(health_figures({.attention = {sample}}), std::invalid_argument);
+  EXPECT_THROW(health_metrics({.attention = {sample}}), std::invalid_argument);
 }
 
-TEST(Figures, of_a_bias_are_its_moments_and_percentiles) {
+TEST(Metrics, of_a_bias_are_its_moments_and_percentiles) {
   const std::vector<float> values = {-2, 0, 1, 3, -4};  // |.|: 0 1 2 3 4
-  const auto figures = by_name(health_figures({.bias = {{.name = "lidar", .value = values}}}));
-  EXPECT_NEAR(figures.at("lean/lidar/mean"), 2, 1e-12);
-  EXPECT_NEAR(figures.at("lean/lidar/p05"), 0.2, 1e-6);
-  EXPECT_NEAR(figures.at("lean/lidar/p50"), 2, 1e-12);
-  EXPECT_NEAR(figures.at("lean/lidar/p95"), 3.8, 1e-6);
-  EXPECT_NEAR(figures.at("bias/lidar/mean"), -0.4, 1e-12);
-  EXPECT_NEAR(figures.at("bias/lidar/std"), std::sqrt(30 / 5. - 0.16), 1e-12);
-  EXPECT_EQ(figures.at("bias/lidar/min"), -4);
-  EXPECT_EQ(figures.at("bias/lidar/max"), 3);
+  const auto metrics = by_name(health_metrics({.bias = {{.name = "lidar", .value = values}}}));
+  EXPECT_NEAR(metrics.at("effective_bias/lidar/mean"), 2, 1e-12);
+  EXPECT_NEAR(metrics.at("effective_bias/lidar/p05"), 0.2, 1e-6);
+  EXPECT_NEAR(metrics.at("effective_bias/lidar/p50"), 2, 1e-12);
+  EXPECT_NEAR(metrics.at("effective_bias/lidar/p95"), 3.8, 1e-6);
+  EXPECT_NEAR(metrics.at("bias/lidar/mean"), -0.4, 1e-12);
+  EXPECT_NEAR(metrics.at("bias/lidar/std"), std::sqrt(30 / 5. - 0.16), 1e-12);
+  EXPECT_EQ(metrics.at("bias/lidar/min"), -4);
+  EXPECT_EQ(metrics.at("bias/lidar/max"), 3);
 }
 
-TEST(Figures, of_scales_and_trust) {
+TEST(Metrics, of_scales_and_trust) {
   const std::vector<float> weight = {0.5F, -0.5F, 1, 0};
-  const auto figures = by_name(health_figures(
+  const auto metrics = by_name(health_metrics(
       {.scales = {{.name = "bias", .value = 2, .raw = 2, .min = 0, .max = 8, .num_steps = 10, .steps_at_bound = 4}},
        .trust = {{.name = "camera", .weight = weight}}}));
-  EXPECT_EQ(figures.at("scale/bias/headroom"), 0.75);
-  EXPECT_EQ(figures.at("scale/bias/at_bound"), 0.4);
-  EXPECT_FALSE(figures.contains("scale/bias/gradient"));
-  EXPECT_EQ(figures.at("trust/camera/mean"), 0.25);
-  EXPECT_EQ(figures.at("trust/camera/mean_abs"), 0.5);
+  EXPECT_EQ(metrics.at("scale/bias/headroom"), 0.75);
+  EXPECT_EQ(metrics.at("scale/bias/at_bound"), 0.4);
+  EXPECT_FALSE(metrics.contains("scale/bias/gradient"));
+  EXPECT_EQ(metrics.at("trust/camera/mean"), 0.25);
+  EXPECT_EQ(metrics.at("trust/camera/mean_abs"), 0.5);
 }
 
-TEST(Figures, are_no_numbers_where_a_row_is_none) {
+TEST(Metrics, are_no_numbers_where_a_row_is_none) {
   DenseRows rows;
   rows.entropy[1] = rows.largest[1] = rows.squares[1] = NAN;
-  const auto figures = by_name(health_figures({.attention = {rows.sample()}}));
+  const auto metrics = by_name(health_metrics({.attention = {rows.sample()}}));
   // A row that broke is neither healthy nor small: nothing counts it as such.
   for (const char* name : {"entropy", "entropy_share", "entropy_share_p05", "largest_weight", "saturated",
                            "nearly_saturated", "dead", "head0/saturated", "head0/dead"}) {
-    ASSERT_TRUE(figures.contains(std::string("attention/layer0/") + name)) << name;
-    EXPECT_TRUE(std::isnan(figures.at(std::string("attention/layer0/") + name))) << name;
+    ASSERT_TRUE(metrics.contains(std::string("attention/layer0/") + name)) << name;
+    EXPECT_TRUE(std::isnan(metrics.at(std::string("attention/layer0/") + name))) << name;
   }
-  EXPECT_TRUE(std::isfinite(figures.at("attention/layer0/head1/saturated")));
+  EXPECT_TRUE(std::isfinite(metrics.at("attention/layer0/head1/saturated")));
 }
 
-TEST(Figures, of_a_bias_are_no_numbers_where_a_value_is_none) {
+TEST(Metrics, of_a_bias_are_no_numbers_where_a_value_is_none) {
   std::vector<float> values(99, 1.F);
   for (std::size_t i = 1; i < values.size(); i += 3) values[i] = NAN;
-  const auto figures = by_name(
-      health_figures({.bias = {{.name = "lidar", .value = values}}, .trust = {{.name = "lidar", .weight = values}}}));
-  for (const auto& [name, value] : figures)
+  const auto metrics = by_name(
+      health_metrics({.bias = {{.name = "lidar", .value = values}}, .trust = {{.name = "lidar", .weight = values}}}));
+  for (const auto& [name, value] : metrics)
     if (!name.ends_with("/learned")) {
       EXPECT_TRUE(std::isnan(value)) << name;
     }
 }
 
-TEST(Figures, tell_a_gradient_that_broke_from_none) {
+TEST(Metrics, tell_a_gradient_that_broke_from_none) {
   const auto gradient = [](std::optional<double> value) {
-    return by_name(health_figures({.scales = {{.name = "bias", .gradient = value, .max = 1}}}));
+    return by_name(health_metrics({.scales = {{.name = "bias", .gradient = value, .max = 1}}}));
   };
   EXPECT_FALSE(gradient({}).contains("scale/bias/gradient"));
   ASSERT_TRUE(gradient(NAN).contains("scale/bias/gradient"));

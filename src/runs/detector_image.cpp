@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include <camber/runs/detector_picture.h>
+#include <camber/runs/detector_image.h>
 
 namespace camber::train {
 namespace {
@@ -47,23 +47,23 @@ void draw_legend(Canvas& canvas, int top) {
 class FrameDrawer {
  public:
   FrameDrawer(Canvas& canvas, const FoundFrame& frame, const detection::DetectorOptions& options,
-              const FoundPictureOptions& picture)
-      : canvas_(canvas), frame_(frame), options_(options), picture_(picture) {}
+              const FoundImageOptions& image)
+      : canvas_(canvas), frame_(frame), options_(options), image_(image) {}
 
   void from_above(int left, int top, int side) {
-    const data::Frame& seen = frame_.sample.sensor_frame.frame;
-    data::draw_bird_eye(canvas_, left, top, side, seen, picture_.frame);
+    const data::KeyFrame& seen = frame_.sample.sensor_frame.frame;
+    data::draw_bird_eye(canvas_, left, top, side, seen, image_.frame);
     for_each_found([&](const detection::Detection& found, const drawing::Stroke& stroke) {
-      return data::draw_box_from_above(canvas_, left, top, side, seen, found.box, stroke, picture_.frame);
+      return data::draw_box_from_above(canvas_, left, top, side, seen, found.box, stroke, image_.frame);
     });
   }
 
   void in_camera(int left, int top, int width, std::size_t index) {
-    const data::Frame& seen = frame_.sample.sensor_frame.frame;
+    const data::KeyFrame& seen = frame_.sample.sensor_frame.frame;
     const data::CameraView& view = seen.cameras[index];
-    data::draw_camera(canvas_, left, top, width, seen, index, picture_.frame);
+    data::draw_camera(canvas_, left, top, width, seen, index, image_.frame);
     data::draw_label(canvas_, left, top, view.camera.name);
-    if (!view.picture.pixels.empty()) {
+    if (!view.image.pixels.empty()) {
       for_each_found([&](const detection::Detection& found, const drawing::Stroke& stroke) {
         return data::draw_box_in_camera(canvas_, left, top, width, view.camera, found.box, stroke);
       });
@@ -74,12 +74,12 @@ class FrameDrawer {
   template <class Draw>
   void for_each_found(const Draw& draw) {
     for (const detection::Detection& found : frame_.found) {
-      if (found.score < picture_.min_score) {
+      if (found.score < image_.min_score) {
         continue;
       }
       const Colour colour = trust_colour(found.trust);
-      if (const auto place = draw(found, drawing::Stroke{.colour = colour, .width = 2})) {
-        canvas_.text({place->x + 2, place->y - 9}, caption(found, options_), colour);
+      if (const auto position = draw(found, drawing::Stroke{.colour = colour, .width = 2})) {
+        canvas_.text({position->x + 2, position->y - 9}, caption(found, options_), colour);
       }
     }
   }
@@ -87,7 +87,7 @@ class FrameDrawer {
   Canvas& canvas_;
   const FoundFrame& frame_;
   const detection::DetectorOptions& options_;
-  const FoundPictureOptions& picture_;
+  const FoundImageOptions& image_;
 };
 
 }  // namespace
@@ -97,28 +97,27 @@ Colour trust_colour(const std::vector<double>& trust) {
     return drawing::kWhite;
   }
   const double lidar = trust[0], camera = *std::max_element(trust.begin() + 1, trust.end());
-  const double lean = std::clamp((lidar - camera) / 2, -1.0, 1.0);
+  const double preference = std::clamp((lidar - camera) / 2, -1.0, 1.0);
   const double bright = 0.55 + 0.45 * std::clamp((std::max(lidar, camera) + 1) / 2, 0.0, 1.0);
-  const Shade& end = lean > 0 ? kLidar : kCamera;
+  const Shade& end = preference > 0 ? kLidar : kCamera;
   const auto mix = [&](double from, double to) {
-    return static_cast<std::uint8_t>(std::lround(bright * (from + std::abs(lean) * (to - from))));
+    return static_cast<std::uint8_t>(std::lround(bright * (from + std::abs(preference) * (to - from))));
   };
   return {mix(kBoth.red, end.red), mix(kBoth.green, end.green), mix(kBoth.blue, end.blue)};
 }
 
-Canvas draw_found(const FoundFrame& frame, const detection::DetectorOptions& options,
-                  const FoundPictureOptions& picture) {
+Canvas draw_found(const FoundFrame& frame, const detection::DetectorOptions& options, const FoundImageOptions& image) {
   const auto& cameras = frame.sample.sensor_frame.frame.cameras;
-  const int count = static_cast<int>(cameras.size()), wide = picture.frame.picture_width;
-  const int columns = std::max(1, std::min(picture.frame.columns, count)), rows = (count + columns - 1) / columns;
+  const int count = static_cast<int>(cameras.size()), wide = image.frame.image_width;
+  const int columns = std::max(1, std::min(image.frame.columns, count)), rows = (count + columns - 1) / columns;
   int height = 0;
   for (const data::CameraView& view : cameras) {
     height = std::max(height, data::camera_height(view.camera, wide));
   }
-  const int side = std::max(picture.frame.bird_eye_pixels, rows * (height + kGap));
+  const int side = std::max(image.frame.bird_eye_pixels, rows * (height + kGap));
   const int left = count == 0 ? 0 : columns * (wide + kGap);
   Canvas canvas(left + side, side + kLegend, kNight);
-  FrameDrawer drawer(canvas, frame, options, picture);
+  FrameDrawer drawer(canvas, frame, options, image);
   for (int i = 0; i < count; ++i) {
     drawer.in_camera(i % columns * (wide + kGap), i / columns * (height + kGap), wide, static_cast<std::size_t>(i));
   }
@@ -128,8 +127,8 @@ Canvas draw_found(const FoundFrame& frame, const detection::DetectorOptions& opt
 }
 
 Canvas draw_strip(const std::vector<FoundFrame>& frames, const detection::DetectorOptions& options,
-                  const FoundPictureOptions& picture) {
-  const int side = picture.frame.bird_eye_pixels;
+                  const FoundImageOptions& image) {
+  const int side = image.frame.bird_eye_pixels;
   int height = 0;
   for (const FoundFrame& frame : frames) {
     if (!frame.sample.sensor_frame.frame.cameras.empty()) {
@@ -140,7 +139,7 @@ Canvas draw_strip(const std::vector<FoundFrame>& frames, const detection::Detect
   Canvas canvas(count * (side + kGap), side + height + kLegend, kNight);
   for (int i = 0; i < static_cast<int>(frames.size()); ++i) {
     const FoundFrame& frame = frames[static_cast<std::size_t>(i)];
-    FrameDrawer drawer(canvas, frame, options, picture);
+    FrameDrawer drawer(canvas, frame, options, image);
     drawer.from_above(i * (side + kGap), 0, side);
     if (!frame.sample.sensor_frame.frame.cameras.empty()) {
       drawer.in_camera(i * (side + kGap), side + kGap, side, 0);

@@ -8,12 +8,12 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/headeronly/version.h>
 
+#include "benchmarks/attention_peer.h"
 #include "benchmarks/attention_problem.h"
-#include "benchmarks/contender.h"
 #include "benchmarks/torch_multihead_attention.h"
 #include "camber/ops/sparse_attention.h"
 
-// What is timed. Every contender is a call as a user would write it; the ones that need a gradient get it for
+// What is timed. Every peer is a call as a user would write it; the ones that need a gradient get it for
 // everything that could learn.
 namespace camber::benchmarks {
 namespace {
@@ -47,19 +47,19 @@ std::int64_t bytes_of(const Tensors& tensors) {
   return sum;
 }
 
-Contender::Run ready_run(const Call& call, const std::string& pass) {
+Peer::Run ready_run(const Call& call, const std::string& pass) {
   const auto outputs = std::make_shared<Tensors>(), gradients = std::make_shared<Tensors>();
   const auto attend = [call, outputs] { *outputs = call.run(); };
   const auto differentiate = [call, outputs, gradients] {
     *gradients = torch::autograd::grad({outputs->front()}, call.leaves, {call.gradient});
   };
-  Contender::Run ready{.before = [] {},
-                       .run = {},
-                       .release =
-                           [outputs, gradients] {
-                             outputs->clear();
-                             gradients->clear();
-                           }};
+  Peer::Run ready{.before = [] {},
+                  .run = {},
+                  .release =
+                      [outputs, gradients] {
+                        outputs->clear();
+                        gradients->clear();
+                      }};
   if (pass == kForward) {
     ready.run = [attend, outputs] {
       const at::NoGradGuard no_gradient;
@@ -298,12 +298,12 @@ class Table {
     }
   }
 
-  std::vector<Contender> rows() { return std::move(rows_); }
+  std::vector<Peer> rows() { return std::move(rows_); }
 
  private:
   AttentionBenchOptions options_;
   ProblemPointer problem_;
-  std::vector<Contender> rows_;
+  std::vector<Peer> rows_;
 };
 
 void require_close(const std::string& what, const at::Tensor& a, const at::Tensor& b, double tolerance) {
@@ -316,7 +316,7 @@ void require_close(const std::string& what, const at::Tensor& a, const at::Tenso
 
 }  // namespace
 
-std::vector<Contender> attention_contenders(const AttentionBenchOptions& options) {
+std::vector<Peer> attention_peers(const AttentionBenchOptions& options) {
   Table table(options);
   table.camber_rows();
   table.sdpa_rows();

@@ -1,4 +1,4 @@
-#include "camber/nn/query_placement.h"
+#include "camber/nn/query_projection.h"
 
 #include <algorithm>
 #include <cmath>
@@ -61,24 +61,24 @@ void SensorScene::validate(std::int64_t batch) const {
   }
 }
 
-QueryPlacement place_queries(const torch::Tensor& points, const SensorScene& scene,
-                             const std::optional<torch::Tensor>& available) {
-  TORCH_CHECK_VALUE(points.dim() == 3 && points.size(2) == 3, "[place_queries] points must be [B, Q, 3], got ",
+QueryProjection project_queries(const torch::Tensor& points, const SensorScene& scene,
+                                const std::optional<torch::Tensor>& available) {
+  TORCH_CHECK_VALUE(points.dim() == 3 && points.size(2) == 3, "[project_queries] points must be [B, Q, 3], got ",
                     points.sizes());
   const std::int64_t batch = points.size(0), queries = points.size(1), maps = scene.num_maps(),
                      grids = scene.num_grids();
   scene.validate(batch);
   TORCH_CHECK_VALUE(!available || (available->dim() == 2 && available->size(0) == batch && available->size(1) == maps &&
                                    available->scalar_type() == torch::kBool),
-                    "[place_queries] available must be bool [B, M] = [", batch, ", ", maps, "]");
+                    "[project_queries] available must be bool [B, M] = [", batch, ", ", maps, "]");
   const auto host = to_host(points);
   const auto present = available ? available->to(torch::kCPU).contiguous() : torch::ones({batch, maps}, torch::kBool);
   const auto* p = host.const_data_ptr<double>();
   const auto* live = present.const_data_ptr<bool>();
-  QueryPlacement placement{.cell = torch::full({batch, queries, maps, 2}, -1, torch::kLong),
-                           .seen = torch::zeros({batch, queries, maps}, torch::kBool)};
-  auto* cell = placement.cell.data_ptr<std::int64_t>();
-  auto* seen = placement.seen.data_ptr<bool>();
+  QueryProjection projection{.cell = torch::full({batch, queries, maps, 2}, -1, torch::kLong),
+                             .seen = torch::zeros({batch, queries, maps}, torch::kBool)};
+  auto* cell = projection.cell.data_ptr<std::int64_t>();
+  auto* seen = projection.seen.data_ptr<bool>();
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t q = 0; q < queries; ++q, p += 3) {
       for (std::int64_t m = 0; m < maps; ++m, cell += 2, ++seen) {
@@ -94,12 +94,12 @@ QueryPlacement place_queries(const torch::Tensor& points, const SensorScene& sce
       }
     }
   }
-  return placement;
+  return projection;
 }
 
-torch::Tensor fixed_window_sizes(const QueryPlacement& placement, std::int64_t bev_window, std::int64_t camera_window,
+torch::Tensor fixed_window_sizes(const QueryProjection& projection, std::int64_t bev_window, std::int64_t camera_window,
                                  std::int64_t num_grids) {
-  auto sizes = torch::full(placement.seen.sizes(), camera_window, torch::kInt);
+  auto sizes = torch::full(projection.seen.sizes(), camera_window, torch::kInt);
   sizes.slice(2, 0, num_grids).fill_(bev_window);
   return sizes;
 }
@@ -125,7 +125,7 @@ torch::Tensor object_window_sizes(const torch::Tensor& boxes, const SensorScene&
   return sizes;
 }
 
-ops::WindowIndex windows_at(const QueryPlacement& placement, const torch::Tensor& sizes, const SensorScene& scene) {
+ops::WindowIndex windows_at(const QueryProjection& projection, const torch::Tensor& sizes, const SensorScene& scene) {
   const auto layout = scene.layout();
   const auto shape = torch::empty({static_cast<std::int64_t>(layout.maps.size()), 2}, torch::kLong);
   auto* data = shape.data_ptr<std::int64_t>();
@@ -133,7 +133,7 @@ ops::WindowIndex windows_at(const QueryPlacement& placement, const torch::Tensor
     *data++ = map.columns;
     *data++ = map.rows;
   }
-  return ops::build_windows(placement.cell, sizes, shape);
+  return ops::build_windows(projection.cell, sizes, shape);
 }
 
 }  // namespace camber::nn

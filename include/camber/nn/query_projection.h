@@ -28,23 +28,23 @@ struct SensorScene {
 };
 
 /// Where queries fall on the maps.
-struct QueryPlacement {
+struct QueryProjection {
   torch::Tensor cell;  // int64 [B, Q, M, 2]: (column, row), -1 where the map does not hold the point
   torch::Tensor seen;  // bool [B, Q, M]
 };
 
 /// Projects points [B, Q, 3] (metres, LiDAR frame) onto the grid and into every camera that sees them. Maps that
 /// `available` [B, M] calls absent hold no point. No gradient flows through cell indices.
-QueryPlacement place_queries(const torch::Tensor& points, const SensorScene& scene,
-                             const std::optional<torch::Tensor>& available = std::nullopt);
+QueryProjection project_queries(const torch::Tensor& points, const SensorScene& scene,
+                                const std::optional<torch::Tensor>& available = std::nullopt);
 
 /// The sizes of windows, int32 [B, Q, M]: fixed, or the smallest odd number that covers the diagonal of the projected
 /// box [B, Q, 7] = (cx, cy, cz, length, width, height, yaw), within 3 .. 31.
-torch::Tensor fixed_window_sizes(const QueryPlacement& placement, std::int64_t bev_window, std::int64_t camera_window,
+torch::Tensor fixed_window_sizes(const QueryProjection& projection, std::int64_t bev_window, std::int64_t camera_window,
                                  std::int64_t num_grids = 1);
 torch::Tensor object_window_sizes(const torch::Tensor& boxes, const SensorScene& scene);
 
 /// Windows of the given sizes round the placed queries. One that covers more than a quarter of its map is warned of.
-ops::WindowIndex windows_at(const QueryPlacement& placement, const torch::Tensor& sizes, const SensorScene& scene);
+ops::WindowIndex windows_at(const QueryProjection& projection, const torch::Tensor& sizes, const SensorScene& scene);
 
 }  // namespace camber::nn

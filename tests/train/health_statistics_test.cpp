@@ -1,4 +1,4 @@
-// Every figure of the monitor, from the fused pass's own statistics, against the same figure from a dense computation
+// Every metric of the monitor, from the fused pass's own statistics, against the same metric from a dense computation
 // in float64.
 #include <cmath>
 #include <map>
@@ -26,7 +26,7 @@ struct Problem {
     q = 2 * torch::randn({kBatch, kHeads, kQueries, kWidth});
     k = 2 * torch::randn({kBatch, kHeads, kKeys, kWidth});
     v = torch::randn({kBatch, kHeads, kKeys, kWidth});
-    // Six keys a query, beginning at its own place.
+    // Six keys a query, beginning at its own position.
     std::vector<std::int64_t> offsets = {0};
     std::vector<std::int32_t> keys;
     for (std::int64_t row = 0; row < kBatch * kQueries; ++row) {
@@ -48,23 +48,23 @@ std::pair<torch::Tensor, torch::Tensor> dense_attention(const Problem& problem) 
   const auto scores = torch::matmul(problem.q.to(torch::kDouble), problem.k.to(torch::kDouble).transpose(-1, -2)) /
                       std::sqrt(static_cast<double>(kWidth));
   const auto mask = problem.blocked.view({kBatch, 1, 1, kKeys});
-  const auto lean = problem.bias.materialize(kBatch, kQueries, kKeys, problem.q).to(torch::kDouble);
+  const auto dense = problem.bias.materialize(kBatch, kQueries, kKeys, problem.q).to(torch::kDouble);
   const double nothing = -std::numeric_limits<double>::infinity();
-  return {torch::softmax((scores + lean).masked_fill(mask, nothing), -1),
+  return {torch::softmax((scores + dense).masked_fill(mask, nothing), -1),
           torch::softmax(scores.masked_fill(mask, nothing), -1)};
 }
 
-std::map<std::string, double> dense_figures(const Problem& problem) {
+std::map<std::string, double> dense_metrics(const Problem& problem) {
   const auto [p, p0] = dense_attention(problem);
-  std::map<std::string, double> figures;
+  std::map<std::string, double> metrics;
   const auto log_ratio = torch::where(p > 0, p * (p.log() - p0.log()), torch::zeros_like(p)).sum(-1);
   const auto entropy = -torch::where(p > 0, p * p.log(), torch::zeros_like(p)).sum(-1);
   const auto left = (~problem.blocked).sum(-1).to(torch::kDouble).view({kBatch, 1, 1});
   const auto share = entropy / left.log(), top = p.amax(-1), squares = p.square().sum(-1);
   const auto put = [&](const std::string& name, const torch::Tensor& rows, bool heads) {
-    figures["attention/layer0/" + name] = rows.mean().item<double>();
+    metrics["attention/layer0/" + name] = rows.mean().item<double>();
     for (std::int64_t head = 0; heads && head < kHeads; ++head) {
-      figures["attention/layer0/head" + std::to_string(head) + "/" + name] = rows.select(1, head).mean().item<double>();
+      metrics["attention/layer0/head" + std::to_string(head) + "/" + name] = rows.select(1, head).mean().item<double>();
     }
   };
   put("entropy", entropy, false);
@@ -78,59 +78,59 @@ std::map<std::string, double> dense_figures(const Problem& problem) {
   put("divergence", log_ratio, true);
   put("mass/lidar", p.slice(-1, 0, 40).sum(-1), true);
   put("mass/camera", p.slice(-1, 40, kKeys).sum(-1), true);
-  figures["attention/layer0/entropy_share_p05"] = share.flatten().quantile(0.05).item<double>();
-  return figures;
+  metrics["attention/layer0/entropy_share_p05"] = share.flatten().quantile(0.05).item<double>();
+  return metrics;
 }
 
-class HealthFigures : public ::testing::TestWithParam<ops::Implementation> {};
+class HealthMetrics : public ::testing::TestWithParam<ops::Implementation> {};
 
-TEST_P(HealthFigures, equal_a_dense_computation_in_double) {
+TEST_P(HealthMetrics, equal_a_dense_computation_in_double) {
   const Problem problem;
   const auto output = ops::biased_attention(
       problem.q, problem.k, problem.v, problem.bias,
       {.masks = {.key_padding_mask = problem.blocked}, .statistics = true, .implementation = GetParam()});
   HealthAdapter adapter(1);
   adapter.add_attention("layer0", *output.statistics, kSegments);
-  std::map<std::string, double> figures;
-  for (const health::Figure& figure : health::health_figures(adapter.sample())) {
-    figures[figure.name] = figure.value;
+  std::map<std::string, double> metrics;
+  for (const health::Metric& metric : health::health_metrics(adapter.sample())) {
+    metrics[metric.name] = metric.value;
   }
-  const auto expected = dense_figures(problem);
-  EXPECT_EQ(figures.size(), expected.size());
+  const auto expected = dense_metrics(problem);
+  EXPECT_EQ(metrics.size(), expected.size());
   for (const auto& [name, value] : expected) {
-    ASSERT_TRUE(figures.contains(name)) << name;
-    EXPECT_NEAR(figures.at(name), value, 1e-5 * std::max(1., std::abs(value))) << name;
+    ASSERT_TRUE(metrics.contains(name)) << name;
+    EXPECT_NEAR(metrics.at(name), value, 1e-5 * std::max(1., std::abs(value))) << name;
   }
   EXPECT_GT(expected.at("attention/layer0/saturated"), 0) << "the case must have sharp rows";
 }
 
-INSTANTIATE_TEST_SUITE_P(Implementations, HealthFigures,
+INSTANTIATE_TEST_SUITE_P(Implementations, HealthMetrics,
                          ::testing::Values(ops::Implementation::kFused, ops::Implementation::kStreamed));
 
-TEST(HealthNumbers, of_trust_and_lean_equal_those_in_double) {
+TEST(HealthNumbers, of_trust_and_bias_equal_those_in_double) {
   torch::manual_seed(5);
   const auto weight = torch::tanh(torch::randn({2, 300})), value = 2.7 * weight;
   HealthAdapter adapter(1);
   adapter.add_trust("lidar", weight, true);
   adapter.add_bias("lidar", value);
-  std::map<std::string, double> figures;
-  for (const health::Figure& figure : health::health_figures(adapter.sample())) {
-    figures[figure.name] = figure.value;
+  std::map<std::string, double> metrics;
+  for (const health::Metric& metric : health::health_metrics(adapter.sample())) {
+    metrics[metric.name] = metric.value;
   }
-  const auto w = weight.to(torch::kDouble).flatten(), b = value.to(torch::kDouble).flatten(), lean = b.abs();
+  const auto w = weight.to(torch::kDouble).flatten(), b = value.to(torch::kDouble).flatten(), magnitude = b.abs();
   const std::map<std::string, torch::Tensor> expected = {{"trust/lidar/mean", w.mean()},
                                                          {"trust/lidar/std", w.std(false)},
                                                          {"trust/lidar/mean_abs", w.abs().mean()},
-                                                         {"lean/lidar/mean", lean.mean()},
-                                                         {"lean/lidar/p05", lean.quantile(0.05)},
-                                                         {"lean/lidar/p50", lean.quantile(0.5)},
-                                                         {"lean/lidar/p95", lean.quantile(0.95)},
+                                                         {"effective_bias/lidar/mean", magnitude.mean()},
+                                                         {"effective_bias/lidar/p05", magnitude.quantile(0.05)},
+                                                         {"effective_bias/lidar/p50", magnitude.quantile(0.5)},
+                                                         {"effective_bias/lidar/p95", magnitude.quantile(0.95)},
                                                          {"bias/lidar/mean", b.mean()},
                                                          {"bias/lidar/std", b.std(false)},
                                                          {"bias/lidar/min", b.min()},
                                                          {"bias/lidar/max", b.max()}};
   for (const auto& [name, tensor] : expected) {
-    EXPECT_NEAR(figures.at(name), tensor.item<double>(), 1e-5) << name;
+    EXPECT_NEAR(metrics.at(name), tensor.item<double>(), 1e-5) << name;
   }
 }
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include <camber/data/frame_picture.h>
+#include <camber/data/frame_image.h>
 #include <camber/runs/detector_passes.h>
 
 namespace camber::train {
@@ -14,8 +14,8 @@ struct FoundFrame {
   std::vector<detection::Detection> found{};
 };
 
-struct FoundPictureOptions {
-  data::FramePictureOptions frame{};
+struct FoundImageOptions {
+  data::FrameImageOptions frame{};
   double min_score = 0.3;  ///< found boxes below it are not drawn
 };
 
@@ -26,10 +26,10 @@ drawing::Colour trust_colour(const std::vector<double>& trust);
 /// The bird's-eye view and every camera: true boxes thin, in their class's colour; found ones thick, in the colour of
 /// their trust, with class, score and, for a router, the trust in LiDAR (L) and cameras (C).
 drawing::Canvas draw_found(const FoundFrame& frame, const detection::DetectorOptions& options,
-                           const FoundPictureOptions& picture = {});
+                           const FoundImageOptions& image = {});
 
 /// Frames of a scene side by side: the bird's-eye view and the first camera of each.
 drawing::Canvas draw_strip(const std::vector<FoundFrame>& frames, const detection::DetectorOptions& options,
-                           const FoundPictureOptions& picture = {});
+                           const FoundImageOptions& image = {});
 
 }  // namespace camber::train

@@ -1,4 +1,4 @@
-#include "camber/data/frame_picture.h"
+#include "camber/data/frame_image.h"
 
 #include <algorithm>
 #include <array>
@@ -18,19 +18,19 @@ constexpr Colour kNight{16, 18, 22}, kPale{225, 225, 225};
 constexpr std::array<std::array<std::size_t, 2>, 12> kEdges = {
     {{0, 1}, {1, 2}, {2, 3}, {3, 0}, {4, 5}, {5, 6}, {6, 7}, {7, 4}, {0, 4}, {1, 5}, {2, 6}, {3, 7}}};
 
-// Nearest pixels: small pictures are looked at pixel by pixel.
-void paste_enlarged(Canvas& canvas, int left, int top, int width, const Picture& picture) {
-  const double scale = static_cast<double>(width) / static_cast<double>(picture.width);
-  const int height = static_cast<int>(std::lround(scale * static_cast<double>(picture.height)));
+// Nearest pixels: small images are looked at pixel by pixel.
+void paste_enlarged(Canvas& canvas, int left, int top, int width, const Image& image) {
+  const double scale = static_cast<double>(width) / static_cast<double>(image.width);
+  const int height = static_cast<int>(std::lround(scale * static_cast<double>(image.height)));
   std::vector<std::uint8_t> enlarged(static_cast<std::size_t>(3 * width * height));
   for (int y = 0; y < height; ++y) {
-    const auto row = std::min(picture.height - 1, static_cast<std::int64_t>(y / scale));
+    const auto row = std::min(image.height - 1, static_cast<std::int64_t>(y / scale));
     for (int x = 0; x < width; ++x) {
-      const auto column = std::min(picture.width - 1, static_cast<std::int64_t>(x / scale));
-      std::copy_n(picture.row(row) + 3 * column, 3, enlarged.begin() + 3 * (std::ptrdiff_t{y} * width + x));
+      const auto column = std::min(image.width - 1, static_cast<std::int64_t>(x / scale));
+      std::copy_n(image.row(row) + 3 * column, 3, enlarged.begin() + 3 * (std::ptrdiff_t{y} * width + x));
     }
   }
-  canvas.picture(left, top, enlarged, width, height);
+  canvas.image(left, top, enlarged, width, height);
 }
 
 struct Placement {
@@ -39,7 +39,7 @@ struct Placement {
   Position at(const geometry::Projection& p) const { return {left + scale * p.u, top + scale * p.v}; }
 };
 
-void draw_points(Canvas& canvas, const Placement& placement, const Frame& frame, const geometry::Camera& camera) {
+void draw_points(Canvas& canvas, const Placement& placement, const KeyFrame& frame, const geometry::Camera& camera) {
   for (const LidarPoint& p : frame.points) {
     const geometry::Vector3 ego = frame.reference.sensor_to_ego.apply({p.x, p.y, p.z});
     const geometry::Projection seen = camera.project({p.x, p.y, p.z});
@@ -52,7 +52,7 @@ void draw_points(Canvas& canvas, const Placement& placement, const Frame& frame,
 // Forward upwards, whatever the sensor's own axes are.
 class ViewFromAbove {
  public:
-  ViewFromAbove(int left, int top, int side, const Frame& frame, double range)
+  ViewFromAbove(int left, int top, int side, const KeyFrame& frame, double range)
       : middle_{left + side / 2.0, top + side / 2.0}, scale_(side / (2 * range)), range_(range), frame_(frame) {}
   geometry::Vector3 ego(const geometry::Vector3& p) const { return frame_.reference.sensor_to_ego.apply(p); }
   Position at_ego(const geometry::Vector3& p) const { return {middle_.x - scale_ * p[1], middle_.y - scale_ * p[0]}; }
@@ -62,7 +62,7 @@ class ViewFromAbove {
  private:
   Position middle_;
   double scale_, range_;
-  const Frame& frame_;
+  const KeyFrame& frame_;
 };
 
 Position highest(std::span<const Position> corners) {
@@ -90,9 +90,9 @@ int camera_height(const geometry::Camera& camera, int width) {
   return static_cast<int>(std::lround(static_cast<double>(width * camera.height) / static_cast<double>(camera.width)));
 }
 
-std::optional<Position> draw_box_from_above(Canvas& canvas, int left, int top, int side, const Frame& frame,
+std::optional<Position> draw_box_from_above(Canvas& canvas, int left, int top, int side, const KeyFrame& frame,
                                             const geometry::Box& box, const drawing::Stroke& stroke,
-                                            const FramePictureOptions& options) {
+                                            const FrameImageOptions& options) {
   const ViewFromAbove view(left, top, side, frame, options.range);
   if (!view.holds(view.ego(box.center))) return std::nullopt;
   const auto corners = box.corners();
@@ -125,8 +125,8 @@ std::optional<Position> draw_box_in_camera(Canvas& canvas, int left, int top, in
   return highest(drawn);
 }
 
-void draw_bird_eye(Canvas& canvas, int left, int top, int side, const Frame& frame,
-                   const FramePictureOptions& options) {
+void draw_bird_eye(Canvas& canvas, int left, int top, int side, const KeyFrame& frame,
+                   const FrameImageOptions& options) {
   canvas.fill_rectangle({static_cast<double>(left), static_cast<double>(top)}, side, side, kNight);
   const ViewFromAbove view(left, top, side, frame, options.range);
   for (const LidarPoint& p : frame.points) {
@@ -144,37 +144,37 @@ void draw_bird_eye(Canvas& canvas, int left, int top, int side, const Frame& fra
   canvas.fill_rectangle({left + side / 2.0 - 2, top + side / 2.0 - 4}, 4, 8, kPale);
 }
 
-void draw_camera(Canvas& canvas, int left, int top, int width, const Frame& frame, std::size_t index,
-                 const FramePictureOptions& options) {
+void draw_camera(Canvas& canvas, int left, int top, int width, const KeyFrame& frame, std::size_t index,
+                 const FrameImageOptions& options) {
   const CameraView& view = frame.cameras[index];
   const double scale = static_cast<double>(width) / static_cast<double>(view.camera.width);
   const int height = camera_height(view.camera, width);
-  if (view.picture.pixels.empty()) {
+  if (view.image.pixels.empty()) {
     canvas.fill_rectangle({static_cast<double>(left), static_cast<double>(top)}, width, height, {60, 60, 60});
     draw_label(canvas, left + width / 2 - 20, top + height / 2 - 6, "off");
     return;
   }
-  paste_enlarged(canvas, left, top, width, view.picture);
+  paste_enlarged(canvas, left, top, width, view.image);
   const Placement placement{left, top, scale};
-  if (options.points_in_pictures) draw_points(canvas, placement, frame, view.camera);
+  if (options.points_in_images) draw_points(canvas, placement, frame, view.camera);
   if (options.boxes)
     for (const FrameObject& object : frame.objects)
       draw_box_in_camera(canvas, left, top, width, view.camera, object.box,
                          {.colour = category_colour(object.category), .width = 1.2});
 }
 
-Canvas draw_frame(const SensorFrame& sensor_frame, const FramePictureOptions& options) {
-  const Frame& frame = sensor_frame.frame;
+Canvas draw_frame(const SensorFrame& sensor_frame, const FrameImageOptions& options) {
+  const KeyFrame& frame = sensor_frame.frame;
   const auto cameras = static_cast<int>(frame.cameras.size());
   const int columns = std::max(1, std::min(options.columns, cameras)), rows = (cameras + columns - 1) / columns;
   int height = 0;
   for (const CameraView& view : frame.cameras)
-    height = std::max(height, camera_height(view.camera, options.picture_width));
-  const int side = options.bird_eye_pixels, left = cameras == 0 ? 0 : columns * (options.picture_width + 2);
+    height = std::max(height, camera_height(view.camera, options.image_width));
+  const int side = options.bird_eye_pixels, left = cameras == 0 ? 0 : columns * (options.image_width + 2);
   Canvas canvas(left + side, std::max(side, rows * (height + 2)), kNight);
   for (int i = 0; i < cameras; ++i) {
-    const int x = i % columns * (options.picture_width + 2), y = i / columns * (height + 2);
-    draw_camera(canvas, x, y, options.picture_width, frame, static_cast<std::size_t>(i), options);
+    const int x = i % columns * (options.image_width + 2), y = i / columns * (height + 2);
+    draw_camera(canvas, x, y, options.image_width, frame, static_cast<std::size_t>(i), options);
     draw_label(canvas, x, y, frame.cameras[static_cast<std::size_t>(i)].camera.name);
   }
   draw_bird_eye(canvas, left, 0, side, frame, options);
@@ -202,7 +202,7 @@ Canvas draw_fault_sheet(const Dataset& dataset, Index sample, std::span<const In
   const auto name = [](const SensorFrame& d) { return d.faults.empty() ? std::string("clean") : d.faults[0].text(); };
   const auto shown = std::min<std::size_t>(kCameras, cameras[0].frame.cameras.size());
   const double shape =
-      shown == 0 ? 0 : 1 / (static_cast<double>(frames.picture_width) / static_cast<double>(frames.picture_height));
+      shown == 0 ? 0 : 1 / (static_cast<double>(frames.image_width) / static_cast<double>(frames.image_height));
   const int height = static_cast<int>(kWidth * shape);
   const int camera_rows = static_cast<int>(cameras.size()),
             cloud_rows = (static_cast<int>(clouds.size()) + kColumns - 1) / kColumns;

@@ -9,7 +9,7 @@
 namespace camber::benchmarks {
 
 /// Something that is timed. Its inputs are made once and shared; `ready` makes it ready to run.
-struct Contender {
+struct Peer {
   std::string name{}, pass{}, compared_with{};
   double gflop = 0;       ///< counted work of one run
   bool bfloat16 = false;  ///< measured against the peak of bfloat16 dot products
@@ -25,9 +25,9 @@ struct Contender {
 };
 
 /// Everything that can be timed at these sizes, in the order of the table. Inputs are made when first needed.
-std::vector<Contender> attention_contenders(const AttentionBenchOptions& options);
+std::vector<Peer> attention_peers(const AttentionBenchOptions& options);
 
-/// Throws std::runtime_error when contenders of the same work disagree in their outputs.
+/// Throws std::runtime_error when peers of the same work disagree in their outputs.
 void check_agreement(const AttentionBenchOptions& options);
 
 /// Sets torch's number of threads and returns the one in force; 0 leaves it.

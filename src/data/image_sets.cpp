@@ -1,4 +1,4 @@
-#include "camber/data/picture_sets.h"
+#include "camber/data/image_sets.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,29 +15,29 @@ namespace {
 
 constexpr std::int64_t kLargestPng = std::int64_t{64} << 20;  // pixels
 
-[[noreturn]] void refuse_pictures(const std::string& sentence) {
-  throw std::runtime_error("[pictures] " + sentence);
+[[noreturn]] void refuse_images(const std::string& sentence) {
+  throw std::runtime_error("[images] " + sentence);
 }
 
-Picture decode_png(std::string_view bytes, const std::string& name) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
+Image decode_png(std::string_view bytes, const std::string& name) {
+  png_image png{};
+  png.version = PNG_IMAGE_VERSION;
   const auto damaged = [&] {
-    const std::string reason = image.message;
-    png_image_free(&image);
-    refuse_pictures(name + " is a damaged PNG file: " + reason);
+    const std::string reason = png.message;
+    png_image_free(&png);
+    refuse_images(name + " is a damaged PNG file: " + reason);
   };
-  if (png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()) == 0) damaged();
-  Picture picture{.width = image.width, .height = image.height};
-  if (picture.width * picture.height > kLargestPng) {
-    png_image_free(&image);
-    refuse_pictures(name + " must have at most 64 million pixels");
+  if (png_image_begin_read_from_memory(&png, bytes.data(), bytes.size()) == 0) damaged();
+  Image image{.width = png.width, .height = png.height};
+  if (image.width * image.height > kLargestPng) {
+    png_image_free(&png);
+    refuse_images(name + " must have at most 64 million pixels");
   }
-  image.format = PNG_FORMAT_RGB;
-  picture.pixels.resize(static_cast<std::size_t>(3 * picture.width * picture.height));
+  png.format = PNG_FORMAT_RGB;
+  image.pixels.resize(static_cast<std::size_t>(3 * image.width * image.height));
   const png_color ground{255, 255, 255};  // what is transparent shows paper
-  if (png_image_finish_read(&image, &ground, picture.pixels.data(), 0, nullptr) == 0) damaged();
-  return picture;
+  if (png_image_finish_read(&png, &ground, image.pixels.data(), 0, nullptr) == 0) damaged();
+  return image;
 }
 
 // Weights of one axis: result i is the sum of weights[k] * source[first + k].
@@ -99,50 +99,50 @@ std::vector<std::string> folders_of(const std::string& name) {
 }
 
 // Adds one file as an example; the first fixes the shape of all.
-void add_picture(ExampleSet& set, const PictureSetOptions& options, const std::string& bytes, const std::string& where,
-                 const std::string& class_name, const std::string& domain_name, const std::string& origin) {
-  const Picture picture = decode_picture(bytes, where);
-  const std::int64_t height = options.size > 0 ? options.size : picture.height;
-  const std::int64_t width = options.size > 0 ? options.size : picture.width;
+void add_image(ExampleSet& set, const ImageSetOptions& options, const std::string& bytes, const std::string& where,
+               const std::string& class_name, const std::string& domain_name, const std::string& origin) {
+  const Image image = decode_image(bytes, where);
+  const std::int64_t height = options.size > 0 ? options.size : image.height;
+  const std::int64_t width = options.size > 0 ? options.size : image.width;
   const std::vector<std::int64_t> shape{options.colour ? 3 : 1, height, width};
   if (set.shape.empty()) set.shape = shape;
   if (set.shape != shape)
-    refuse_pictures(where + " has " + std::to_string(width) + " x " + std::to_string(height) +
-                    " pixels, but the pictures before it " + std::to_string(set.shape[2]) + " x " +
-                    std::to_string(set.shape[1]) + ": give a size to scale all to");
-  set.add(picture_planes(picture, options), class_name, domain_name, origin);
+    refuse_images(where + " has " + std::to_string(width) + " x " + std::to_string(height) +
+                  " pixels, but the images before it " + std::to_string(set.shape[2]) + " x " +
+                  std::to_string(set.shape[1]) + ": give a size to scale all to");
+  set.add(image_planes(image, options), class_name, domain_name, origin);
 }
 
 // Every file of an archive whose last folders are `depth` labels; folders above them are the archive's own.
 template <class Label>
-ExampleSet read_labelled(const PictureSetOptions& options, std::size_t depth, const char* form, const Label& label) {
+ExampleSet read_labelled(const ImageSetOptions& options, std::size_t depth, const char* form, const Label& label) {
   const Archive archive(options.path);
   ExampleSet set{.name = options.path.filename().string()};
   for (std::size_t i = 0; i < archive.names().size(); ++i) {
     auto parts = folders_of(archive.names()[i]);
-    if (parts.size() < depth + 1) refuse_pictures(archive.where(i) + " must lie in a folder of the form " + form);
+    if (parts.size() < depth + 1) refuse_images(archive.where(i) + " must lie in a folder of the form " + form);
     const std::vector<std::string> labels(parts.end() - static_cast<std::ptrdiff_t>(depth) - 1, parts.end() - 1);
     const auto [class_name, domain_name] = label(labels);
-    add_picture(set, options, archive.read(i), archive.where(i), class_name, domain_name, archive.names()[i]);
+    add_image(set, options, archive.read(i), archive.where(i), class_name, domain_name, archive.names()[i]);
   }
-  if (set.size() == 0) refuse_pictures(options.path.string() + " must hold pictures as " + form + ", and holds none");
+  if (set.size() == 0) refuse_images(options.path.string() + " must hold images as " + form + ", and holds none");
   return set;
 }
 
-// A folder of a class without any picture would silently lose the class.
+// A folder of a class without any image would silently lose the class.
 void refuse_empty_folders(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(path)) return;
   for (const auto& folder : std::filesystem::recursive_directory_iterator(path))
     if (folder.is_directory() && std::filesystem::is_empty(folder.path()))
-      refuse_pictures(folder.path().string() + " is an empty folder: a class must have pictures");
+      refuse_images(folder.path().string() + " is an empty folder: a class must have images");
 }
 
 [[noreturn]] void refuse_line(const std::string& where, std::size_t number, const std::string& line) {
-  refuse_pictures(where + ":" + std::to_string(number) + " must have two fields, got '" + line + "'");
+  refuse_images(where + ":" + std::to_string(number) + " must have two fields, got '" + line + "'");
 }
 
 [[noreturn]] void refuse_answer(const std::string& run, const std::string& question, const std::string& answer) {
-  refuse_pictures(run + " names '" + question + "' and '" + answer + "', which must both exist");
+  refuse_images(run + " names '" + question + "' and '" + answer + "', which must both exist");
 }
 
 std::vector<std::pair<std::string, std::string>> read_pairs(const std::string& text, char separator,
@@ -166,69 +166,68 @@ std::vector<std::pair<std::string, std::string>> read_pairs(const std::string& t
 
 }  // namespace
 
-Picture decode_picture(std::string_view bytes, const std::string& name) {
+Image decode_image(std::string_view bytes, const std::string& name) {
   if (bytes.starts_with("\x89PNG")) return decode_png(bytes, name);
   if (bytes.starts_with("\xFF\xD8"))
     return decode_jpeg({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, name);
-  refuse_pictures(name + " must be a PNG or JPEG picture, and is " + (bytes.empty() ? "an empty file" : "neither"));
+  refuse_images(name + " must be a PNG or JPEG image, and is " + (bytes.empty() ? "an empty file" : "neither"));
 }
 
-std::vector<float> picture_planes(const Picture& picture, const PictureSetOptions& options) {
-  const std::int64_t height = options.size > 0 ? options.size : picture.height;
-  const std::int64_t width = options.size > 0 ? options.size : picture.width;
-  const auto columns = triangle_taps(picture.width, width), rows = triangle_taps(picture.height, height);
-  const std::size_t channels = options.colour ? 3 : 1, pixels = picture.pixels.size() / 3;
+std::vector<float> image_planes(const Image& image, const ImageSetOptions& options) {
+  const std::int64_t height = options.size > 0 ? options.size : image.height;
+  const std::int64_t width = options.size > 0 ? options.size : image.width;
+  const auto columns = triangle_taps(image.width, width), rows = triangle_taps(image.height, height);
+  const std::size_t channels = options.colour ? 3 : 1, pixels = image.pixels.size() / 3;
   std::vector<float> planes(channels * static_cast<std::size_t>(width * height)), plane(pixels);
   for (std::size_t channel = 0; channel < channels; ++channel) {
     for (std::size_t i = 0; i < pixels; ++i) {
-      const std::uint8_t* pixel = picture.pixels.data() + 3 * i;
+      const std::uint8_t* pixel = image.pixels.data() + 3 * i;
       const float grey = 0.299F * pixel[0] + 0.587F * pixel[1] + 0.114F * pixel[2];
       const float value = (options.colour ? static_cast<float>(pixel[channel]) : grey) / 255;
       plane[i] = options.ink ? 1 - value : value;
     }
-    scale_plane(plane, picture.width, columns, rows,
-                planes.data() + channel * static_cast<std::size_t>(width * height));
+    scale_plane(plane, image.width, columns, rows, planes.data() + channel * static_cast<std::size_t>(width * height));
   }
   return planes;
 }
 
-ExampleSet read_picture_folder(const PictureSetOptions& options) {
+ExampleSet read_image_folder(const ImageSetOptions& options) {
   refuse_empty_folders(options.path);
-  return read_labelled(options, 1, "<class>/<picture>",
+  return read_labelled(options, 1, "<class>/<image>",
                        [](const std::vector<std::string>& labels) { return std::pair(labels[0], std::string("all")); });
 }
 
-ExampleSet read_domain_folder(const PictureSetOptions& options) {
+ExampleSet read_domain_folder(const ImageSetOptions& options) {
   refuse_empty_folders(options.path);
-  return read_labelled(options, 2, "<domain>/<class>/<picture>",
+  return read_labelled(options, 2, "<domain>/<class>/<image>",
                        [](const std::vector<std::string>& labels) { return std::pair(labels[1], labels[0]); });
 }
 
-ExampleSet read_omniglot(const PictureSetOptions& options) {
+ExampleSet read_omniglot(const ImageSetOptions& options) {
   refuse_empty_folders(options.path);
-  return read_labelled(options, 2, "<alphabet>/<character>/<picture>", [](const std::vector<std::string>& labels) {
+  return read_labelled(options, 2, "<alphabet>/<character>/<image>", [](const std::vector<std::string>& labels) {
     return std::pair(labels[0] + "/" + labels[1], std::string("all"));
   });
 }
 
-ExampleSet read_libfewshot(const PictureSetOptions& options, const std::string& split) {
+ExampleSet read_libfewshot(const ImageSetOptions& options, const std::string& split) {
   const auto list = options.path / (split + ".csv");
   auto lines = read_pairs(storage::read_file(list), ',', list.string());
-  if (lines.size() < 2) refuse_pictures(list.string() + " must have a header and at least one line, and has not");
+  if (lines.size() < 2) refuse_images(list.string() + " must have a header and at least one line, and has not");
   ExampleSet set{.name = list.filename().string()};
   for (std::size_t i = 1; i < lines.size(); ++i) {
     const auto& [file, class_name] = lines[i];
     const auto path = options.path / "images" / file;
-    add_picture(set, options, storage::read_file(path), path.string(), class_name, "all", file);
+    add_image(set, options, storage::read_file(path), path.string(), class_name, "all", file);
   }
   return set;
 }
 
-FixedEpisodes read_omniglot_runs(const PictureSetOptions& options) {
+FixedEpisodes read_omniglot_runs(const ImageSetOptions& options) {
   const Archive archive(options.path);
   FixedEpisodes runs;
   runs.set.name = options.path.filename().string();
-  std::map<std::string, std::int64_t> place;                                         // of each picture in the set
+  std::map<std::string, std::int64_t> position;                                      // of each image in the set
   std::vector<std::pair<std::string, std::pair<std::string, std::string>>> answers;  // run, (question, its class)
   for (std::size_t i = 0; i < archive.names().size(); ++i) {
     const std::string& name = archive.names()[i];
@@ -238,26 +237,26 @@ FixedEpisodes read_omniglot_runs(const PictureSetOptions& options) {
       for (const auto& answer : read_pairs(archive.read(i), ' ', archive.where(i))) answers.emplace_back(run, answer);
     } else if (name.ends_with(".png") && parts.size() >= 3) {
       const std::string key = run + "/" + parts[parts.size() - 2] + "/" + parts.back();
-      place[key] = runs.set.size();
-      add_picture(runs.set, options, archive.read(i), archive.where(i), run + "/" + parts.back(), "all", key);
+      position[key] = runs.set.size();
+      add_image(runs.set, options, archive.read(i), archive.where(i), run + "/" + parts.back(), "all", key);
     }
   }
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> by_run;
   for (auto& [run, answer] : answers) by_run[run].push_back(answer);
-  if (by_run.empty()) refuse_pictures(options.path.string() + " must hold runs with class_labels.txt, and holds none");
+  if (by_run.empty()) refuse_images(options.path.string() + " must hold runs with class_labels.txt, and holds none");
   for (const auto& [run, pairs] : by_run) {
     Episode episode{.k_shot = 1};
     std::map<std::string, std::int64_t> label;
-    for (const auto& [key, index] : place)
+    for (const auto& [key, index] : position)
       if (key.starts_with(run + "/training/")) {
         label[key] = episode.n_way++;
         episode.examples.push_back(index);
         episode.labels.push_back(label[key]);
       }
     for (const auto& [question, answer] : pairs) {
-      if (!place.contains(question) || !label.contains(answer))
+      if (!position.contains(question) || !label.contains(answer))
         refuse_answer(options.path.string() + ": " + run, question, answer);
-      episode.examples.push_back(place[question]);
+      episode.examples.push_back(position[question]);
       episode.labels.push_back(label[answer]);
     }
     runs.episodes.push_back(std::move(episode));

@@ -12,13 +12,13 @@ std::uint8_t byte_of(float value) {
 }
 
 // Every byte times `light`, with normal noise.
-void dim(Picture& picture, double light, double deviation, const random::Stream& stream) {
+void dim(Image& image, double light, double deviation, const random::Stream& stream) {
   const random::NoiseField noise(stream.at("pixels"));
   const auto factor = static_cast<float>(light), spread = static_cast<float>(255 * deviation);
-  for (std::size_t pixel = 0; 3 * pixel < picture.pixels.size(); ++pixel) {
+  for (std::size_t pixel = 0; 3 * pixel < image.pixels.size(); ++pixel) {
     const auto words = noise.words(static_cast<std::uint32_t>(pixel));
     for (std::size_t i = 0; i < 3; ++i) {
-      std::uint8_t& value = picture.pixels[3 * pixel + i];
+      std::uint8_t& value = image.pixels[3 * pixel + i];
       value = byte_of(factor * static_cast<float>(value) + spread * random::NoiseField::normal(words[i]));
     }
   }
@@ -53,71 +53,70 @@ void filter_line(std::vector<float>& line, double deviation) {
   }
 }
 
-void blur(Picture& picture, double deviation) {
+void blur(Image& image, double deviation) {
   const auto filter = [&](std::int64_t lines, std::int64_t length, auto index) {
     std::vector<float> line(static_cast<std::size_t>(length));
     for (std::int64_t l = 0; l < lines; ++l) {
       for (std::size_t color = 0; color < 3; ++color) {
-        for (std::int64_t i = 0; i < length; ++i)
-          line[static_cast<std::size_t>(i)] = picture.pixels[index(l, i) + color];
+        for (std::int64_t i = 0; i < length; ++i) line[static_cast<std::size_t>(i)] = image.pixels[index(l, i) + color];
         filter_line(line, deviation);
         for (std::int64_t i = 0; i < length; ++i)
-          picture.pixels[index(l, i) + color] = byte_of(line[static_cast<std::size_t>(i)]);
+          image.pixels[index(l, i) + color] = byte_of(line[static_cast<std::size_t>(i)]);
       }
     }
   };
-  const std::int64_t width = picture.width;
-  filter(picture.height, width,
+  const std::int64_t width = image.width;
+  filter(image.height, width,
          [width](auto row, auto column) { return static_cast<std::size_t>(3 * (row * width + column)); });
-  filter(width, picture.height,
+  filter(width, image.height,
          [width](auto column, auto row) { return static_cast<std::size_t>(3 * (row * width + column)); });
 }
 
-// A drop is a small lens: it shows the picture round it upside down and a little brighter.
-void add_drop(Picture& picture, const Picture& dry, double u, double v, double radius) {
-  const auto clamp_row = [&](std::int64_t row) { return std::clamp<std::int64_t>(row, 0, picture.height - 1); };
+// A drop is a small lens: it shows the image round it upside down and a little brighter.
+void add_drop(Image& image, const Image& dry, double u, double v, double radius) {
+  const auto clamp_row = [&](std::int64_t row) { return std::clamp<std::int64_t>(row, 0, image.height - 1); };
   const auto top = clamp_row(std::llround(v - radius)), bottom = clamp_row(std::llround(v + radius));
   for (std::int64_t row = top; row <= bottom; ++row) {
     const double height = static_cast<double>(row) - v;
     const double half = std::sqrt(std::max(0.0, radius * radius - height * height));
     const auto left = std::max<std::int64_t>(0, std::llround(u - half)),
-               right = std::min<std::int64_t>(picture.width - 1, std::llround(u + half));
+               right = std::min<std::int64_t>(image.width - 1, std::llround(u + half));
     const std::uint8_t* shown = dry.row(clamp_row(std::llround(v - 3 * height)));
     for (std::int64_t column = left; column <= right; ++column)
       for (std::int64_t i = 0; i < 3; ++i)
-        picture.row(row)[3 * column + i] = byte_of(0.85F * static_cast<float>(shown[3 * column + i]) + 30);
+        image.row(row)[3 * column + i] = byte_of(0.85F * static_cast<float>(shown[3 * column + i]) + 30);
   }
 }
 
-void rain(Picture& picture, double share, random::Stream stream) {
+void rain(Image& image, double share, random::Stream stream) {
   const auto haze = static_cast<float>(1.5 * share);
-  for (std::uint8_t& value : picture.pixels)
+  for (std::uint8_t& value : image.pixels)
     value = byte_of(static_cast<float>(value) + haze * (190 - static_cast<float>(value)));
-  const Picture dry = picture;
-  const auto width = static_cast<double>(picture.width), height = static_cast<double>(picture.height);
+  const Image dry = image;
+  const auto width = static_cast<double>(image.width), height = static_cast<double>(image.height);
   for (double covered = 0; covered < share * width * height;) {
     const double radius = std::max(0.8, width * stream.uniform(0.01, 0.035));
     const double u = stream.uniform(0, width), v = stream.uniform(0, height);
-    add_drop(picture, dry, u, v, radius);
+    add_drop(image, dry, u, v, radius);
     covered += 3.14159265 * radius * radius;
   }
 }
 
 }  // namespace
 
-void degrade_picture(Picture& picture, const Fault& fault, const random::Stream& stream) {
+void degrade_image(Image& image, const Fault& fault, const random::Stream& stream) {
   switch (fault.kind) {
     case FaultKind::kBlack:
-      std::fill(picture.pixels.begin(), picture.pixels.end(), std::uint8_t{0});
+      std::fill(image.pixels.begin(), image.pixels.end(), std::uint8_t{0});
       return;
     case FaultKind::kDark:
-      return dim(picture, fault.value(), 0.015, stream);
+      return dim(image, fault.value(), 0.015, stream);
     case FaultKind::kNoise:
-      return dim(picture, 1, fault.value(), stream);
+      return dim(image, 1, fault.value(), stream);
     case FaultKind::kBlur:
-      return blur(picture, fault.value() * static_cast<double>(picture.width));
+      return blur(image, fault.value() * static_cast<double>(image.width));
     case FaultKind::kRain:
-      return rain(picture, fault.value(), stream.at("drops"));
+      return rain(image, fault.value(), stream.at("drops"));
     default:
       return;
   }

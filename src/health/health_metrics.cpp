@@ -16,16 +16,16 @@ namespace {
 
 constexpr double kSaturated = 0.9, kNearlySaturated = 0.7, kDead = 1e-3;
 
-void add(Figures& figures, std::string name, double value) {
-  figures.push_back({std::move(name), value});
+void add(Metrics& metrics, std::string name, double value) {
+  metrics.push_back({std::move(name), value});
 }
 
-void add_if_given(Figures& figures, std::string name, double value) {
-  if (!std::isnan(value)) add(figures, std::move(name), value);
+void add_if_given(Metrics& metrics, std::string name, double value) {
+  if (!std::isnan(value)) add(metrics, std::move(name), value);
 }
 
-void add_if_given(Figures& figures, std::string name, std::optional<double> value) {
-  if (value) add(figures, std::move(name), *value);
+void add_if_given(Metrics& metrics, std::string name, std::optional<double> value) {
+  if (value) add(metrics, std::move(name), *value);
 }
 
 constexpr double kBroken = std::numeric_limits<double>::quiet_NaN();
@@ -34,38 +34,38 @@ bool any_broken(std::span<const float> values) {
   return std::any_of(values.begin(), values.end(), [](float value) { return std::isnan(value); });
 }
 
-// 1 for a row that is so, NaN for one whose figure is.
-double share_of(bool is_so, double figure) {
-  return std::isnan(figure) ? figure : is_so ? 1 : 0;
+// 1 for a row that is so, NaN for one whose metric is.
+double share_of(bool is_so, double metric) {
+  return std::isnan(metric) ? metric : is_so ? 1 : 0;
 }
 
 // Interpolates linearly between the two nearest of the sorted values; reorders them. NaN has no place among them: with
 // one the percentile is NaN.
 double percentile(std::vector<float>& values, double share) {
   if (any_broken(values)) return kBroken;
-  const double place = share * static_cast<double>(values.size() - 1);
-  const auto below = values.begin() + static_cast<std::ptrdiff_t>(place);
+  const double position = share * static_cast<double>(values.size() - 1);
+  const auto below = values.begin() + static_cast<std::ptrdiff_t>(position);
   std::nth_element(values.begin(), below, values.end());
-  const double low = *below, fraction = place - std::floor(place);
+  const double low = *below, fraction = position - std::floor(position);
   if (fraction == 0) return low;
   return low + fraction * (*std::min_element(below + 1, values.end()) - low);
 }
 
-void scale_figures(Figures& figures, const ScaleSample& scale) {
+void scale_metrics(Metrics& metrics, const ScaleSample& scale) {
   const std::string group = "scale/" + scale.name + "/";
-  add(figures, group + "value", scale.value);
-  add(figures, group + "raw", scale.raw);
-  add_if_given(figures, group + "gradient", scale.gradient);
-  add(figures, group + "headroom", (scale.max - scale.value) / (scale.max - scale.min));
-  add(figures, group + "at_bound", scale.num_steps > 0 ? scale.steps_at_bound / scale.num_steps : 0);
-  add(figures, group + "min", scale.min);
-  add(figures, group + "max", scale.max);
-  add(figures, group + "warn_threshold", scale.warn_threshold);
-  add_if_given(figures, group + "init", scale.init);
-  add(figures, group + "learnable", scale.learnable ? 1 : 0);
-  add(figures, group + "log_space", scale.log_space ? 1 : 0);
-  add_if_given(figures, group + "reach_low", scale.reach_low);
-  add_if_given(figures, group + "reach_high", scale.reach_high);
+  add(metrics, group + "value", scale.value);
+  add(metrics, group + "raw", scale.raw);
+  add_if_given(metrics, group + "gradient", scale.gradient);
+  add(metrics, group + "headroom", (scale.max - scale.value) / (scale.max - scale.min));
+  add(metrics, group + "at_bound", scale.num_steps > 0 ? scale.steps_at_bound / scale.num_steps : 0);
+  add(metrics, group + "min", scale.min);
+  add(metrics, group + "max", scale.max);
+  add(metrics, group + "warn_threshold", scale.warn_threshold);
+  add_if_given(metrics, group + "init", scale.init);
+  add(metrics, group + "learnable", scale.learnable ? 1 : 0);
+  add(metrics, group + "log_space", scale.log_space ? 1 : 0);
+  add_if_given(metrics, group + "reach_low", scale.reach_low);
+  add_if_given(metrics, group + "reach_high", scale.reach_high);
 }
 
 // Sums over rows that have a key left.
@@ -103,23 +103,23 @@ struct RowSums {
   }
 };
 
-void row_figures(Figures& figures, const std::string& group, const RowSums& sums, const AttentionSample& sample,
+void row_metrics(Metrics& metrics, const std::string& group, const RowSums& sums, const AttentionSample& sample,
                  bool whole_layer) {
   if (sums.rows == 0) return;
-  if (whole_layer) add(figures, group + "entropy", sums.entropy / sums.rows);
-  if (whole_layer) add(figures, group + "effective_keys", sums.effective_keys / sums.rows);
-  if (sums.share_rows > 0) add(figures, group + "entropy_share", sums.entropy_share / sums.share_rows);
-  add(figures, group + "largest_weight", sums.largest / sums.rows);
-  add(figures, group + "saturated", sums.saturated / sums.rows);
-  add(figures, group + "nearly_saturated", sums.nearly / sums.rows);
-  add(figures, group + "dead", sums.dead / sums.rows);
-  if (!sample.change.empty()) add(figures, group + "change", sums.change / sums.rows);
-  if (!sample.divergence.empty()) add(figures, group + "divergence", sums.divergence / sums.rows);
+  if (whole_layer) add(metrics, group + "entropy", sums.entropy / sums.rows);
+  if (whole_layer) add(metrics, group + "effective_keys", sums.effective_keys / sums.rows);
+  if (sums.share_rows > 0) add(metrics, group + "entropy_share", sums.entropy_share / sums.share_rows);
+  add(metrics, group + "largest_weight", sums.largest / sums.rows);
+  add(metrics, group + "saturated", sums.saturated / sums.rows);
+  add(metrics, group + "nearly_saturated", sums.nearly / sums.rows);
+  add(metrics, group + "dead", sums.dead / sums.rows);
+  if (!sample.change.empty()) add(metrics, group + "change", sums.change / sums.rows);
+  if (!sample.divergence.empty()) add(metrics, group + "divergence", sums.divergence / sums.rows);
   std::map<std::string, double> by_sensor;
   for (std::size_t segment = 0; segment < sums.mass.size(); ++segment)
     by_sensor[sample.segments[segment]] += sums.mass[segment] / sums.rows;
   const std::string mass_of = group + "mass/";
-  for (const auto& [sensor, mass] : by_sensor) add(figures, mass_of + sensor, mass);
+  for (const auto& [sensor, mass] : by_sensor) add(metrics, mass_of + sensor, mass);
 }
 
 void check_sizes(const AttentionSample& sample) {
@@ -146,7 +146,7 @@ std::optional<double> low_entropy_share(const AttentionSample& sample) {
   return shares.empty() ? std::nullopt : std::optional(percentile(shares, 0.05));
 }
 
-void attention_figures(Figures& figures, const AttentionSample& sample, bool per_head) {
+void attention_metrics(Metrics& metrics, const AttentionSample& sample, bool per_head) {
   check_sizes(sample);
   const auto heads = static_cast<std::size_t>(sample.heads), queries = static_cast<std::size_t>(sample.queries);
   std::vector<RowSums> by_head(heads, RowSums{.mass = std::vector<double>(sample.segments.size())});
@@ -155,11 +155,11 @@ void attention_figures(Figures& figures, const AttentionSample& sample, bool per
   RowSums all{.mass = std::vector<double>(sample.segments.size())};
   for (const RowSums& head : by_head) all.add_all(head);
   const std::string group = "attention/" + sample.name + "/";
-  row_figures(figures, group, all, sample, true);
-  add_if_given(figures, group + "entropy_share_p05", low_entropy_share(sample));
+  row_metrics(metrics, group, all, sample, true);
+  add_if_given(metrics, group + "entropy_share_p05", low_entropy_share(sample));
   if (!per_head) return;
   for (std::size_t head = 0; head < heads; ++head)
-    row_figures(figures, fmt::format("{}head{}/", group, head), by_head[head], sample, false);
+    row_metrics(metrics, fmt::format("{}head{}/", group, head), by_head[head], sample, false);
 }
 
 struct Moments {
@@ -182,44 +182,44 @@ Moments moments(std::span<const float> values) {
   return result;
 }
 
-void bias_figures(Figures& figures, const BiasSample& bias) {
+void bias_metrics(Metrics& metrics, const BiasSample& bias) {
   if (bias.value.empty()) return;
   const Moments all = moments(bias.value);
-  std::vector<float> lean(bias.value.begin(), bias.value.end());
-  for (float& value : lean) value = std::abs(value);
-  const std::string lean_group = "lean/" + bias.name + "/", bias_group = "bias/" + bias.name + "/";
-  add(figures, lean_group + "mean", all.mean_absolute);
-  add(figures, lean_group + "p05", percentile(lean, 0.05));
-  add(figures, lean_group + "p50", percentile(lean, 0.50));
-  add(figures, lean_group + "p95", percentile(lean, 0.95));
-  add(figures, bias_group + "mean", all.mean);
-  add(figures, bias_group + "std", all.deviation);
-  add(figures, bias_group + "min", all.low);
-  add(figures, bias_group + "max", all.high);
+  std::vector<float> magnitude(bias.value.begin(), bias.value.end());
+  for (float& value : magnitude) value = std::abs(value);
+  const std::string magnitude_group = "effective_bias/" + bias.name + "/", bias_group = "bias/" + bias.name + "/";
+  add(metrics, magnitude_group + "mean", all.mean_absolute);
+  add(metrics, magnitude_group + "p05", percentile(magnitude, 0.05));
+  add(metrics, magnitude_group + "p50", percentile(magnitude, 0.50));
+  add(metrics, magnitude_group + "p95", percentile(magnitude, 0.95));
+  add(metrics, bias_group + "mean", all.mean);
+  add(metrics, bias_group + "std", all.deviation);
+  add(metrics, bias_group + "min", all.low);
+  add(metrics, bias_group + "max", all.high);
 }
 
-void trust_figures(Figures& figures, const TrustSample& trust) {
+void trust_metrics(Metrics& metrics, const TrustSample& trust) {
   if (trust.weight.empty()) return;
   const Moments all = moments(trust.weight);
   const std::string group = "trust/" + trust.name + "/";
-  add(figures, group + "mean", all.mean);
-  add(figures, group + "std", all.deviation);
-  add(figures, group + "mean_abs", all.mean_absolute);
-  add(figures, group + "learned", trust.learned ? 1 : 0);
+  add(metrics, group + "mean", all.mean);
+  add(metrics, group + "std", all.deviation);
+  add(metrics, group + "mean_abs", all.mean_absolute);
+  add(metrics, group + "learned", trust.learned ? 1 : 0);
 }
 
 }  // namespace
 
-Figures health_figures(const HealthSample& sample, bool per_head) {
-  Figures figures;
-  for (const ScaleSample& scale : sample.scales) scale_figures(figures, scale);
-  for (const AttentionSample& attention : sample.attention) attention_figures(figures, attention, per_head);
-  for (const BiasSample& bias : sample.bias) bias_figures(figures, bias);
-  for (const TrustSample& trust : sample.trust) trust_figures(figures, trust);
-  add_if_given(figures, "prototypes/mean_cosine", sample.prototypes.mean_cosine);
-  add_if_given(figures, "prototypes/gate", sample.prototypes.gate);
-  add_if_given(figures, "prototypes/purification_ratio", sample.prototypes.purification_ratio);
-  return figures;
+Metrics health_metrics(const HealthSample& sample, bool per_head) {
+  Metrics metrics;
+  for (const ScaleSample& scale : sample.scales) scale_metrics(metrics, scale);
+  for (const AttentionSample& attention : sample.attention) attention_metrics(metrics, attention, per_head);
+  for (const BiasSample& bias : sample.bias) bias_metrics(metrics, bias);
+  for (const TrustSample& trust : sample.trust) trust_metrics(metrics, trust);
+  add_if_given(metrics, "prototypes/mean_cosine", sample.prototypes.mean_cosine);
+  add_if_given(metrics, "prototypes/gate", sample.prototypes.gate);
+  add_if_given(metrics, "prototypes/purification_ratio", sample.prototypes.purification_ratio);
+  return metrics;
 }
 
 }  // namespace camber::health

@@ -1,4 +1,4 @@
-#include "camber/data/picture.h"
+#include "camber/data/image.h"
 
 #include <algorithm>
 #include <cmath>
@@ -25,13 +25,13 @@ struct Taps {
   std::vector<float> weights{};
 };
 
-// One axis: the centre of pixel i of the result lies at (i + 1/2 + crop) * step of the decoded picture.
+// One axis: the centre of pixel i of the result lies at (i + 1/2 + crop) * step of the decoded image.
 std::vector<Taps> taps_of(std::int64_t count, std::int64_t decoded, double crop, double step, bool flip) {
   const double width = std::max(1.0, step);
   std::vector<Taps> all(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
-    const double place = static_cast<double>(flip ? count - 1 - i : i) + 0.5 + crop;
-    const double center = place * step;
+    const double position = static_cast<double>(flip ? count - 1 - i : i) + 0.5 + crop;
+    const double center = position * step;
     if (!(center >= 0 && center < static_cast<double>(decoded))) continue;
     const auto low = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::floor(center - 2 * width)));
     const auto high = std::min(decoded - 1, static_cast<std::int64_t>(std::floor(center + 2 * width)));
@@ -58,7 +58,7 @@ std::uint8_t to_byte(float value) {
   return static_cast<std::uint8_t>(std::clamp(value + 0.5F, 0.0F, 255.0F));
 }
 
-// One row of the decoded picture, resampled along x.
+// One row of the decoded image, resampled along x.
 void resample_row(const std::uint8_t* source, const std::vector<Taps>& columns, float* result) {
   for (const Taps& taps : columns) {
     float red = 0, green = 0, blue = 0;
@@ -77,8 +77,8 @@ void resample_row(const std::uint8_t* source, const std::vector<Taps>& columns, 
 
 // Resamples along x, row by row as they are first needed, then along y. A row of the result that shrinks by `step`
 // needs about 4 * step source rows: each is resampled once and kept until the result has passed it.
-void resample(const PictureView& decoded, const std::vector<Taps>& rows, const std::vector<Taps>& columns,
-              Picture& result) {
+void resample(const ImageView& decoded, const std::vector<Taps>& rows, const std::vector<Taps>& columns,
+              Image& result) {
   const auto row_length = static_cast<std::size_t>(3 * result.width);
   std::vector<std::vector<float>> kept(static_cast<std::size_t>(decoded.height));
   std::vector<float> sum(row_length);
@@ -100,7 +100,7 @@ void resample(const PictureView& decoded, const std::vector<Taps>& rows, const s
 }
 
 // Every pixel is its own: nothing is resampled, cut or mirrored.
-bool changes_nothing(const PictureView& decoded, PictureSize source, const geometry::PictureTransform& transform) {
+bool changes_nothing(const ImageView& decoded, ImageSize source, const geometry::ImageTransform& transform) {
   return transform.resize == 1 && transform.crop_x == 0 && transform.crop_y == 0 && !transform.flip &&
          decoded.width == source.width && decoded.height == source.height && transform.width == source.width &&
          transform.height == source.height;
@@ -108,13 +108,12 @@ bool changes_nothing(const PictureView& decoded, PictureSize source, const geome
 
 }  // namespace
 
-Picture transform_picture(const PictureView& decoded, PictureSize source, const geometry::PictureTransform& transform) {
+Image transform_image(const ImageView& decoded, ImageSize source, const geometry::ImageTransform& transform) {
   if (transform.width < 1 || transform.height < 1 || !(transform.resize > 0))
-    throw std::invalid_argument(
-        "[transform_picture] transform must have a size of at least 1 x 1 and a resize above 0");
+    throw std::invalid_argument("[transform_image] transform must have a size of at least 1 x 1 and a resize above 0");
   if (decoded.width < 1 || decoded.height < 1 || source.width < 1 || source.height < 1)
-    throw std::invalid_argument("[transform_picture] picture must have at least 1 x 1 pixels");
-  Picture result{.width = transform.width, .height = transform.height};
+    throw std::invalid_argument("[transform_image] image must have at least 1 x 1 pixels");
+  Image result{.width = transform.width, .height = transform.height};
   result.pixels.resize(static_cast<std::size_t>(3 * result.width * result.height));
   if (changes_nothing(decoded, source, transform)) {
     for (std::int64_t y = 0; y < result.height; ++y) std::copy_n(decoded.row(y), 3 * result.width, result.row(y));
@@ -128,46 +127,45 @@ Picture transform_picture(const PictureView& decoded, PictureSize source, const 
         taps_of(result.height, decoded.height, transform.crop_y, step(decoded.height, source.height), false);
     resample(decoded, rows, columns, result);
   }
-  // Here, because the network's picture is the smaller one.
+  // Here, because the network's image is the smaller one.
   if (decoded.order == ChannelOrder::kBgr)
     for (std::size_t i = 0; i < result.pixels.size(); i += 3) std::swap(result.pixels[i], result.pixels[i + 2]);
   return result;
 }
 
-Picture transform_picture(Picture decoded, PictureSize source, const geometry::PictureTransform& transform) {
+Image transform_image(Image decoded, ImageSize source, const geometry::ImageTransform& transform) {
   if (!decoded.pixels.empty() && changes_nothing(decoded.view(), source, transform)) return decoded;
-  return transform_picture(decoded.view(), source, transform);
+  return transform_image(decoded.view(), source, transform);
 }
 
-Picture load_picture(const std::filesystem::path& path, PictureSize source,
-                     const geometry::PictureTransform& transform) {
+Image load_image(const std::filesystem::path& path, ImageSize source, const geometry::ImageTransform& transform) {
   const std::string content = storage::read_file(path);
   const std::span bytes(reinterpret_cast<const std::uint8_t*>(content.data()), content.size());
-  const PictureSize size = jpeg_size(bytes, path.string());
+  const ImageSize size = jpeg_size(bytes, path.string());
   if (size != source)
-    throw std::runtime_error("[load_picture] " + path.string() + " must be " + std::to_string(source.width) + " x " +
+    throw std::runtime_error("[load_image] " + path.string() + " must be " + std::to_string(source.width) + " x " +
                              std::to_string(source.height) + " pixels as the tables say, got " +
                              std::to_string(size.width) + " x " + std::to_string(size.height));
-  return transform_picture(decode_jpeg(bytes, path.string(), transform.resize), source, transform);
+  return transform_image(decode_jpeg(bytes, path.string(), transform.resize), source, transform);
 }
 
-void PictureNormalization::validate() const {
+void ImageNormalization::validate() const {
   if (mean.size() != 3 || deviation.size() != 3)
-    throw std::invalid_argument("[PictureNormalization] mean and deviation must have 3 numbers each, got " +
+    throw std::invalid_argument("[ImageNormalization] mean and deviation must have 3 numbers each, got " +
                                 std::to_string(mean.size()) + " and " + std::to_string(deviation.size()));
   for (const double value : deviation)
     if (!(value > 0))
-      throw std::invalid_argument("[PictureNormalization] deviation must be above 0, got " + std::to_string(value));
+      throw std::invalid_argument("[ImageNormalization] deviation must be above 0, got " + std::to_string(value));
 }
 
-void normalize_picture(const Picture& picture, const PictureNormalization& normalization, float* planes) {
+void normalize_image(const Image& image, const ImageNormalization& normalization, float* planes) {
   normalization.validate();
-  const std::int64_t count = picture.width * picture.height;
+  const std::int64_t count = image.width * image.height;
   for (std::size_t plane = 0; plane < 3; ++plane) {
     const std::size_t colour = normalization.blue_first ? 2 - plane : plane;
     const auto mean = static_cast<float>(normalization.mean[plane]);
     const auto factor = static_cast<float>(1 / normalization.deviation[plane]);
-    const std::uint8_t* byte = picture.pixels.data() + colour;
+    const std::uint8_t* byte = image.pixels.data() + colour;
     float* result = planes + static_cast<std::int64_t>(plane) * count;
     for (std::int64_t i = 0; i < count; ++i) result[i] = (static_cast<float>(byte[3 * i]) - mean) * factor;
   }
