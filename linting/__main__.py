@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from linting import ladder, project, python_checks, tidy
+from linting import ladder, project, python_checks, tidy, words
 from linting.files import INCLUDE, ROOT, Failed, is_cpp, is_python, run, tracked
 
 
@@ -35,11 +35,11 @@ def check_cpp(files: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    places = [argument for argument in arguments if argument != "--fix"]
-    files = tracked(places)
+    paths = [argument for argument in arguments if argument != "--fix"]
+    files = tracked(paths)
     cpp, python = [file for file in files if is_cpp(file)], [file for file in files if is_python(file)]
     if not cpp and not python:
-        raise Failed(f"lint: no C++ or Python file is tracked under {' '.join(places)}")
+        raise Failed(f"lint: no C++ or Python file is tracked under {' '.join(paths)}")
     if "--fix" in arguments:
         if cpp and run("clang-format-14", "-i", *cpp).returncode != 0:
             raise Failed("lint: clang-format-14 failed")
@@ -47,6 +47,7 @@ def main(arguments: Sequence[str]) -> None:
             python_checks.format_files(python)
         print(f"lint: {len(cpp)} C++ and {len(python)} Python files formatted")
         return
+    words.check(files)
     if cpp:
         check_cpp_format(cpp)
     if python:

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-from linting import files, ladder, project, tidy
+from linting import files, ladder, project, tidy, words
 
 # train links nn PUBLIC and storage PRIVATE; nn links ops PUBLIC and random PRIVATE.
 GRAPH = """
@@ -57,6 +57,14 @@ class LintingTest(unittest.TestCase):
         ]
         return list(ladder.breaches([source], ladder.Owners(units), project.links(GRAPH)))
 
+    def test_an_old_word_is_found_in_prose_and_in_names(self) -> None:
+        for line in ("a picture", "kPictureRows", "picture_width", "the Figures", "it leans to", "loadPicture()"):
+            self.assertEqual(len(words.findings("a.cpp", [line])), 1, line)
+
+    def test_other_words_that_hold_an_old_one_are_fine(self) -> None:
+        for line in ("configure", "clean", "boolean", "emplace_back", "sitting_lying_down", 'stream.at("picture")'):
+            self.assertEqual(words.findings("a.cpp", [line]), [], line)
+
     def test_a_room_may_include_what_its_target_links(self) -> None:
         self.assertEqual(self.breaches("include/camber/nn/loop.h"), [])
         self.assertEqual(self.breaches("include/camber/storage/file.h"), [])
@@ -97,7 +105,7 @@ class LintingTest(unittest.TestCase):
         out = io.StringIO()
         with (
             mock.patch.object(tidy, "run", return_value=answer) as program,
-            mock.patch.object(tidy, "place_rules"),
+            mock.patch.object(tidy, "position_rules"),
             mock.patch.object(tidy, "changed_files", return_value={"src/train/loop.cpp"}),
             mock.patch.dict(os.environ, {"CAMBER_LINT_MINUTES": minutes}),
             contextlib.redirect_stdout(out),
