@@ -63,7 +63,9 @@ TEST_F(EarlierVersion, ARunGoesOnToWhatItWouldHaveBeen) {
 
 TEST_F(EarlierVersion, ARunIsEvaluatedPredictedWithAndReported) {
   fs::copy(files_ / "trained_to_the_end.safetensors", folder_ / "run/model.safetensors");
-  EXPECT_EQ(call("eval --run run --split train --limit 2 --faults frozen:1:other_scene:false_timestamps --format json").code, 0);
+  EXPECT_EQ(
+      call("eval --run run --split train --limit 2 --faults frozen:1:other_scene:false_timestamps --format json").code,
+      0);
   EXPECT_EQ(call("predict --run run --split val --out results.json --image found.png").code, 0);
   EXPECT_EQ(call("analyze run run --format json").code, 0);
   ASSERT_EQ(call("report run --out report.html").code, 0);
