@@ -14,6 +14,7 @@ constexpr const char* kPreset = "preset";
 
 [[noreturn]] void refuse_preset(const Value& value, const std::string& path, const std::vector<Preset>& presets) {
   std::vector<std::string> names;
+  names.reserve(presets.size());
   for (const Preset& preset : presets) names.push_back(preset.name);
   throw std::invalid_argument(fmt::format("[config] {}: {}{} must be {}, got {}", value.source.text(),
                                           value.source.kind == Source::Kind::kCommandLine ? "--" : "",
@@ -69,6 +70,7 @@ std::vector<Preset> detail::differing_fields(
     const std::vector<std::pair<std::string, std::vector<Description>>>& presets,
     const std::vector<Description>& defaults) {
   std::vector<Preset> result;
+  result.reserve(presets.size());
   for (const auto& [name, fields] : presets) result.push_back({.name = name, .values = {}});
   for (std::size_t i = 0; i < defaults.size(); ++i) {
     const std::string standard = write_toml_value(to_value(defaults[i]));

@@ -43,7 +43,7 @@ std::vector<data::LidarPoint> to_points(const PointCloudView& view) {
                                 std::to_string(view.stride));
   for (const auto& [name, position] : {std::pair("intensity", view.intensity_index), {"time_lag", view.time_lag_index}})
     if (view.count > 0 && position >= view.stride)
-      throw std::invalid_argument(std::string("[detect] points.") + name + "_place must be below the stride of " +
+      throw std::invalid_argument(std::string("[detect] points.") + name + "_index must be below the stride of " +
                                   std::to_string(view.stride) + ", or -1 for none, got " + std::to_string(position));
   const auto everywhere = data::PointRange::everywhere();
   std::vector<data::LidarPoint> points;

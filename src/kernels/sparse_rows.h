@@ -104,8 +104,8 @@ inline bool all_finite(Vec products) {
 
 // The same without the rows of weight 0, one of which is not finite: 0 * NaN is NaN. The lists are used up. Not
 // inlined: it hardly ever runs.
-__attribute__((noinline, cold)) void sum_of_weighted(const float** rows, float* weights, std::int64_t count,
-                                                     std::int64_t width, float scale, float* to) {
+__attribute__((noinline, cold)) inline void sum_of_weighted(const float** rows, float* weights, std::int64_t count,
+                                                            std::int64_t width, float scale, float* to) {
   std::int64_t kept = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     if (weights[i] == 0) continue;

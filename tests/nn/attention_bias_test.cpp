@@ -331,7 +331,7 @@ TEST(AttentionBias, WindowOverAQuarterOfItsMapIsWarnedOf) {
   ASSERT_EQ(warnings.messages.size(), 2U);  // one a camera
   EXPECT_EQ(warnings.messages[0],
             "[AttentionBias] a window of 5 x 5 cells covers more than a quarter of map 1 (10 x 6): it hardly tells one "
-            "place from another");
+            "position from another");
 }
 
 TEST(AttentionBias, BadOptionsGetOneSentence) {
