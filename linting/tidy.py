@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from linting.files import BUILD, ROOT, Failed, fingerprint, included, passed, run
 from linting.project import Unit
 
-RULES = (".clang-tidy", "src/kernels/.clang-tidy")
+RULES = (".clang-tidy", "src/kernels/.clang-tidy", "tests/kernels/.clang-tidy")
 # GCC's options that clang does not know are none of its business.
 CLANG_TIDY = (
     "clang-tidy-14",
@@ -51,7 +51,7 @@ def changed_files() -> set[str]:
     return set(run("git", "diff", "--name-only", base).stdout.splitlines()) if base else set()
 
 
-def position_rules() -> None:
+def write_rules() -> None:
     """Rules are looked up from where a unit lies: the project's, without the one that joined units break on purpose."""
     (BUILD / ".clang-tidy").write_text("InheritParentConfig: true\nChecks: '-bugprone-suspicious-include'\n")
     for rules in RULES:
@@ -91,7 +91,7 @@ def show_progress(done: int, count: int, began: float) -> None:
 
 
 def check(units: Sequence[Unit]) -> None:
-    position_rules()
+    write_rules()
     left = work_left(units)
     minutes = minutes_allowed()
     bound = "" if minutes is None else f", for {minutes:g} minutes at most"

@@ -71,7 +71,7 @@ std::string Command::help() const {
     for (const config::OptionRow& row : config::option_rows(configuration_.describe())) {
       const std::string limits = row.limits.empty() ? "" : fmt::format(" ({})", row.limits);
       const std::string standard = row.standard.empty() ? "" : fmt::format(" [{}]", row.standard);
-      text += entry(fmt::format("--{}={}", row.path, row.type), row.meaning + limits + standard);
+      text += entry(fmt::format("--{}={}", row.path, row.type), fmt::format("{}{}{}", row.meaning, limits, standard));
     }
   }
   shared += entry("--help", "this text");

@@ -83,6 +83,7 @@ std::vector<Detection> evaluated(Detector& detector, data::Index sample, const s
   const torch::NoGradGuard guard;
   const auto& world = simulated_world();
   std::vector<data::Fault> fixed;
+  fixed.reserve(faults.size());
   for (const std::string& fault : faults) fixed.push_back(data::parse_fault(fault));
   data::Loader loader(world.dataset, {sample},
                       {.frame = detector->options().frame_options(),

@@ -105,7 +105,7 @@ class LintingTest(unittest.TestCase):
         out = io.StringIO()
         with (
             mock.patch.object(tidy, "run", return_value=answer) as program,
-            mock.patch.object(tidy, "position_rules"),
+            mock.patch.object(tidy, "write_rules"),
             mock.patch.object(tidy, "changed_files", return_value={"src/train/loop.cpp"}),
             mock.patch.dict(os.environ, {"CAMBER_LINT_MINUTES": minutes}),
             contextlib.redirect_stdout(out),

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <iostream>
 
+#include <torch/csrc/autograd/autograd.h>
+
 #include "camber/config/options.h"
 #include "camber/nn/attention_bias.h"
 #include "camber/random/stream.h"
@@ -106,7 +108,8 @@ class Records {
     tensors_.push_back({name, tensor.detach().clone().contiguous()});
   }
   void put_state(const std::string& prefix, const torch::nn::Module& module) {
-    for (const auto& [name, tensor] : weights::tensors_of(module, "")) put(prefix + "/state/" + name, tensor);
+    for (const auto& [name, tensor] : weights::tensors_of(module, ""))
+      put(std::string(prefix).append("/state/").append(name), tensor);
   }
   void add_scale(const ScaleCase& c, torch::Dtype type);
   void add_bias(const BiasCase& c, torch::Dtype type);
