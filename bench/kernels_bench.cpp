@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "camber/benchmarks/peak.h"
-#include "kernels/attention.h"
+#include "camber/kernels/attention.h"
 #include "reference_problem.h"
 
 namespace camber::bench {

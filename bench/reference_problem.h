@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/attention.h"
+#include "camber/kernels/attention.h"
 
 namespace camber::bench {
 

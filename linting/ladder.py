@@ -5,12 +5,8 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterable
 
-from linting.files import ROOT, Failed, includes, run
+from linting.files import Failed, includes
 from linting.project import Links, Unit
-
-# Breaches that stand today, "room -> header". An entry that is no longer needed fails the check, and so does a list longer
-# than that of origin/main: it can only shrink.
-EXCEPTIONS = "linting/include_exceptions.txt"
 
 
 def room_of(path: str) -> str | None:
@@ -70,21 +66,9 @@ def breaches(files: Iterable[str], owners: Owners, links: Links) -> dict[str, st
     return found
 
 
-def listed(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
-
-
-def check(files: Iterable[str], units: Iterable[Unit], links: Links) -> int:
-    """Fails with every breach that is not listed and every listed one that is none; the number of those that are left."""
+def check(files: Iterable[str], units: Iterable[Unit], links: Links) -> None:
     found = breaches(files, Owners(units), links)
-    exceptions = listed((ROOT / EXCEPTIONS).read_text())
-    problems = [sentence for entry, sentence in sorted(found.items()) if entry not in exceptions]
-    problems += [
-        f"{EXCEPTIONS}: '{entry}' is no longer needed: take it out" for entry in exceptions if entry not in found
-    ]
-    before = run("git", "show", f"origin/main:{EXCEPTIONS}")
-    if before.returncode == 0 and len(exceptions) > len(listed(before.stdout)):
-        problems.append(f"{EXCEPTIONS} has more entries than on origin/main: it can only shrink")
-    if problems:
-        raise Failed("\n".join(problems) + "\nlint: include only what the room's target links")
-    return len(exceptions)
+    if found:
+        raise Failed(
+            "\n".join(found[entry] for entry in sorted(found)) + "\nlint: include only what the room's target links"
+        )

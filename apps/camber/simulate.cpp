@@ -4,13 +4,13 @@
 #include <chrono>
 #include <memory>
 #include <stdexcept>
-#include <thread>
 
 #include <fmt/format.h>
 
 #include "apps/camber/commands.h"
 #include "camber/config/options.h"
 #include "camber/console/progress.h"
+#include "camber/threads/tasks.h"
 
 namespace camber::app {
 namespace {
@@ -43,8 +43,7 @@ int run_simulate(SimulateArguments& arguments, const CommonOptions& common) {
       throw std::invalid_argument("[simulate] --reference-size must not be given with a rig of your own");
     options.rig = simulation::RigOptions::reference();
   }
-  const auto threads = common.threads > 0 ? static_cast<int>(common.threads)
-                                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = threads::resolve_threads(static_cast<int>(common.threads));
   console::Progress progress(
       {.task = "simulate", .unit = "frames", .total = options.scenes * options.world.frames, .quiet = common.quiet});
   const auto start = std::chrono::steady_clock::now();

@@ -8,8 +8,8 @@
 #include "benchmarks/head_peer.h"
 #include "benchmarks/head_problem.h"
 #include "benchmarks/memory.h"
+#include "camber/detection/cmt_head.h"
 #include "camber/nn/attention_bias.h"
-#include "detection/detector_parts.h"
 
 namespace camber::benchmarks {
 namespace {
@@ -77,7 +77,7 @@ HeadTraining train_once(Detector& detector, const HeadBenchOptions& options) {
 }
 
 std::int64_t window_entries(Detector& detector, const DetectorBatch& batch) {
-  const auto& head = detector->parts().head;
+  const auto head = detector->head();
   const auto references = head->references().unsqueeze(0).expand({batch.size, -1, -1});
   return head->attention_bias->windows(nn::project_queries(references, batch.scene), batch.scene)
       .index.key_index.size(0);

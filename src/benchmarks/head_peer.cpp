@@ -1,7 +1,7 @@
 #include "benchmarks/head_peer.h"
 
 #include "benchmarks/torch_multihead_attention.h"
-#include "detection/detector_parts.h"
+#include "camber/detection/cmt_head.h"
 
 namespace camber::benchmarks {
 namespace {
@@ -55,9 +55,9 @@ torch::Tensor trust_of(CmtHead& head, const DetectorBatch& batch, const Memory& 
 detection::DetectorOutput run_on_torch_attention(detection::Detector& detector, const DetectorBatch& batch,
                                                  const torch::Tensor& key_positions) {
   const auto& options = detector->options();
-  CmtHead head = detector->parts().head;
+  CmtHead head = detector->head();
   const auto references = head->references().unsqueeze(0).expand({batch.size, -1, -1});
-  const Memory memory{.content = head->memory_of(detection::DetectorImpl::Parts::given(batch, options.encoder), batch),
+  const Memory memory{.content = head->memory_of(detector->encode(batch), batch),
                       .position = key_positions.expand({batch.size, -1, -1}),
                       .query_position = head->query_positions(references, batch)};
   const auto projection = nn::project_queries(references, batch.scene, batch.available);

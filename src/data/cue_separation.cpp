@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "data/tasks.h"
+#include "camber/threads/tasks.h"
 
 namespace camber::data {
 namespace {
@@ -46,7 +46,7 @@ std::vector<CueSeparation> cue_separation(const Dataset& dataset, std::span<cons
   std::vector<CueSeparation> rows;
   for (const Fault& fault : faults) {
     std::vector<Scores> faulty(samples.size()), sound(samples.size());
-    for_each_task(samples.size(), threads, [&](std::size_t i) {
+    threads::for_each_task(samples.size(), threads, [&](std::size_t i) {
       const SensorFrame hit = load_sensor_frame(dataset, samples[i], frames, {&fault, 1}, samples, stream);
       const SensorFrame clean = clean_sensor_frame(load_key_frame(dataset, samples[i], frames));
       const std::vector<SensorCues> with = maker.cues(hit), without = maker.cues(clean);

@@ -14,12 +14,12 @@
 
 #include "camber/data/sensor_frame.h"
 #include "camber/drawing/jpeg.h"
+#include "camber/json/scanner.h"
 #include "camber/storage/atomic_file.h"
 #include "camber/storage/file.h"
+#include "camber/threads/tasks.h"
 #include "data/fault_effects.h"
 #include "data/fault_occasion.h"
-#include "data/json_scanner.h"
-#include "data/tasks.h"
 
 namespace camber::data {
 namespace {
@@ -277,7 +277,7 @@ void SampleCopier::run(std::span<const Index> rows, const fs::path& out, Shared&
 void copy_table(const fs::path& from, const fs::path& to, const std::unordered_map<std::string, Json>& edits,
                 const std::map<std::string, Json>& added) {
   storage::AtomicFile file(to);
-  JsonScanner scanner(from);
+  json::Scanner scanner(from);
   scanner.expect('[', "a list of rows");
   file.write("[\n");
   bool first = true;
@@ -352,7 +352,7 @@ FaultCopySummary write_faulted_copy(const Dataset& dataset, const Split& split, 
   const std::set<Index> chosen(split.samples.begin(), split.samples.end());
   const random::Stream stream(seed, "faults");
   Shared shared;
-  for_each_task(rows.size(), threads, [&](std::size_t sample) {
+  threads::for_each_task(rows.size(), threads, [&](std::size_t sample) {
     const bool hit = chosen.contains(static_cast<Index>(sample));
     const std::span<const Fault> own = hit ? faults : std::span<const Fault>{};
     SampleCopier(dataset, static_cast<Index>(sample), own, split.samples, stream).run(rows[sample], out, shared);

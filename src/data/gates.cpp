@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "camber/threads/tasks.h"
 #include "data/object_sight.h"
-#include "data/tasks.h"
 
 namespace camber::data {
 namespace {
@@ -153,7 +153,7 @@ GateReport inspect_gates(const Dataset& dataset, std::span<const Index> samples,
   single.sweeps.previous = 0;
   std::vector<std::vector<ObjectSight>> sights(samples.size());
   std::vector<std::int64_t> without(samples.size());
-  for_each_task(samples.size(), threads, [&](std::size_t i) {
+  threads::for_each_task(samples.size(), threads, [&](std::size_t i) {
     const KeyFrame frame = load_key_frame(dataset, samples[i], single);
     sights[i] = sights_of(frame, dataset.tables().sample[samples[i]].scene, options.range);
     for (const FrameObject& object : frame.objects)

@@ -11,7 +11,7 @@
 #include "camber/data/image.h"
 #include "camber/data/points.h"
 #include "camber/storage/file.h"
-#include "data/tasks.h"
+#include "camber/threads/tasks.h"
 
 namespace camber::data {
 namespace {
@@ -120,7 +120,7 @@ void check_files(const Dataset& dataset, const std::vector<Index>& rows, const I
   constexpr std::size_t kRowsPerTask = 64;
   std::mutex noting;
   std::map<std::size_t, std::string> problems;  // by position, so that the list does not depend on the threads
-  for_each_task((rows.size() + kRowsPerTask - 1) / kRowsPerTask, options.threads, [&](std::size_t task) {
+  threads::for_each_task((rows.size() + kRowsPerTask - 1) / kRowsPerTask, options.threads, [&](std::size_t task) {
     const std::size_t end = std::min(rows.size(), (task + 1) * kRowsPerTask);
     for (std::size_t i = task * kRowsPerTask; i < end; ++i) {
       const SampleData& data = dataset.tables().sample_data[rows[i]];

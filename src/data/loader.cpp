@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "data/tasks.h"
+#include "camber/threads/tasks.h"
 
 namespace camber::data {
 namespace {
@@ -92,7 +92,8 @@ Loader::Work::Work(const Dataset& dataset, std::vector<Index> samples, LoaderOpt
                               : options_.epochs * static_cast<std::int64_t>(samples_.size());
   next_position_ = first_step * options_.batch_size;
   // More than there are samples to prepare ahead would only wait.
-  const auto useful = std::min<std::int64_t>(resolve_threads(threads), options_.batches_ahead * options_.batch_size);
+  const auto useful =
+      std::min<std::int64_t>(threads::resolve_threads(threads), options_.batches_ahead * options_.batch_size);
   try {
     for (std::int64_t i = 0; i < useful; ++i) workers_.emplace_back([this] { run(); });
   } catch (...) {

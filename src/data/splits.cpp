@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <unordered_set>
 
-#include "data/json_file.h"
+#include "camber/json/file.h"
 
 namespace camber::data {
 namespace {
@@ -22,7 +22,7 @@ using SplitLists = std::map<std::string, std::vector<std::string>>;
 
 SplitLists read_splits_file(const std::filesystem::path& path) {
   SplitLists splits;
-  read_json_file(path, "find_split", [&](json::Value value) {
+  json::read_file(path, "find_split", [&](json::Value value) {
     json::for_each_field(value, "the list of splits", [&](std::string_view name, json::Value scenes) {
       const std::string key(name);
       splits[key] = read_names(scenes, "split '" + key + "'");
@@ -94,8 +94,8 @@ Split read_scenes(const Dataset& dataset, const std::filesystem::path& file) {
   std::ifstream stream(file);
   if (!stream) throw std::invalid_argument("[read_scenes] file must be readable, got '" + file.string() + "'");
   if ((stream >> std::ws).peek() == '[') {
-    read_json_file(file, "read_scenes",
-                   [&](json::Value value) { split.scenes = read_names(value, "the list of scenes"); });
+    json::read_file(file, "read_scenes",
+                    [&](json::Value value) { split.scenes = read_names(value, "the list of scenes"); });
   } else {
     std::string line;
     while (std::getline(stream, line)) {

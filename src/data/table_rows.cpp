@@ -7,7 +7,7 @@
 #include <string>
 
 #include "camber/data/paths.h"
-#include "data/json_fields.h"
+#include "camber/json/fields.h"
 
 namespace camber::data {
 namespace {

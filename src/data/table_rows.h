@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "camber/data/tables.h"
-#include "data/json_values.h"
+#include "camber/json/values.h"
 
 namespace camber::data {
 

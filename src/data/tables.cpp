@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "camber/data/paths.h"
-#include "data/json_scanner.h"
-#include "data/record_chunks.h"
+#include "camber/json/record_chunks.h"
+#include "camber/json/scanner.h"
 #include "data/table_rows.h"
 
 namespace camber::data {
@@ -29,11 +29,11 @@ class ArrayChunks {
     if (done_) scanner_.expect_end();
   }
 
-  bool next(RecordChunk& chunk) {
+  bool next(json::RecordChunk& chunk) {
     if (done_) return false;
     chunk.first_record = records_;
     chunk.text = "[";
-    while (!done_ && chunk.text.size() < kChunkBytes) {
+    while (!done_ && chunk.text.size() < json::kChunkBytes) {
       if (chunk.text.size() > 1) chunk.text += ',';
       scanner_.append_value(chunk.text);
       ++records_;
@@ -47,13 +47,13 @@ class ArrayChunks {
   }
 
  private:
-  JsonScanner scanner_;
+  json::Scanner scanner_;
   std::uint64_t records_ = 0;
   bool done_ = false;
 };
 
 template <class Row>
-RowChunk<Row> parse_rows(simdjson::ondemand::parser& parser, RecordChunk& records, const Tables& tables,
+RowChunk<Row> parse_rows(simdjson::ondemand::parser& parser, json::RecordChunk& records, const Tables& tables,
                          const std::filesystem::path& path) {
   RowChunk<Row> chunk;
   RowContext<Row> context{tables, chunk};
@@ -80,9 +80,9 @@ RowChunk<Row> parse_rows(simdjson::ondemand::parser& parser, RecordChunk& record
   return chunk;
 }
 
-class Loader {
+class TablesLoader {
  public:
-  Loader(std::filesystem::path folder, int threads) : folder_(std::move(folder)), threads_(threads) {}
+  TablesLoader(std::filesystem::path folder, int threads) : folder_(std::move(folder)), threads_(threads) {}
 
   Tables load() {
     read(tables_.category);
@@ -124,9 +124,9 @@ class Loader {
     const std::filesystem::path path = path_of(table.name());
     Links links;
     ArrayChunks source(path);
-    parse_chunks(
+    json::parse_chunks(
         source, threads_,
-        [&](simdjson::ondemand::parser& parser, RecordChunk& records) {
+        [&](simdjson::ondemand::parser& parser, json::RecordChunk& records) {
           return parse_rows<Row>(parser, records, tables_, path);
         },
         [&](RowChunk<Row>&& chunk) { append(table, std::move(chunk), links); });
@@ -158,7 +158,7 @@ class Loader {
     std::vector<Row>& rows = table.rows();
     const auto find = [&target](std::string_view token) { return token.empty() ? kNone : target.find(token); };
     constexpr std::size_t kRowsPerTask = 65536;
-    for_each_task((rows.size() + kRowsPerTask - 1) / kRowsPerTask, threads_, [&](std::size_t task) {
+    threads::for_each_task((rows.size() + kRowsPerTask - 1) / kRowsPerTask, threads_, [&](std::size_t task) {
       const std::size_t end = std::min(rows.size(), (task + 1) * kRowsPerTask);
       for (std::size_t row = task * kRowsPerTask; row < end; ++row) {
         rows[row].*first = find(links.tokens[row].first);
@@ -233,7 +233,7 @@ Tables load_tables(const std::filesystem::path& root, const std::string& version
   if (!stays_inside(version) || !std::filesystem::is_directory(root / version))
     throw std::invalid_argument("[load_tables] version must be a folder of " + root.string() + " (" + folders_in(root) +
                                 "), got '" + version + "'");
-  return Loader(root / version, threads).load();
+  return TablesLoader(root / version, threads).load();
 }
 
 }  // namespace camber::data

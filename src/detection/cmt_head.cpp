@@ -1,4 +1,5 @@
-#include "detection/cmt_head.h"
+
+#include "camber/detection/cmt_head.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,6 +7,8 @@
 #include "camber/detection/box_coding.h"
 #include "detection/denoising.h"
 #include "detection/initial_values.h"
+#include "detection/position_embedding.h"
+#include "detection/task_heads.h"
 
 namespace camber::detection {
 namespace {
@@ -83,7 +86,8 @@ CmtHeadImpl::CmtHeadImpl(const DetectorOptions& options) : options_(options) {
   else
     reference_points_ = register_buffer("reference_points", fixed_references(options));
   decoder = register_module("decoder", nn::TransformerDecoder(head.decoder));
-  heads_ = register_module("task_heads", TaskHeads(head.decoder.num_layers, width, head.head_width, classes));
+  heads_ = register_module("task_heads",
+                           std::make_shared<TaskHeadsImpl>(head.decoder.num_layers, width, head.head_width, classes));
   if (head.dense_auxiliary) {
     grid_classes_ = register_module("grid_classes", torch::nn::Linear(width, classes));
     camera_classes_ = register_module("camera_classes", torch::nn::Linear(width, classes));

@@ -1,8 +1,10 @@
 #include <ATen/TensorIndexing.h>
 
 #include "camber/detection/box_coding.h"
-#include "detection/cmt_head.h"
+#include "camber/detection/cmt_head.h"
 #include "detection/denoising.h"
+#include "detection/position_embedding.h"
+#include "detection/task_heads.h"
 
 namespace camber::detection {
 

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "camber/detection/frame.h"
-#include "detection/detector_parts.h"
 #include "detection/inference.h"
+#include "detection/position_cache.h"
 
 namespace camber::detection {
 namespace {
@@ -51,7 +51,7 @@ std::vector<Detection> detect_sensor_frame(DetectorImpl& model, data::SensorFram
   const torch::NoGradGuard guard;
   data::keep_range(sensor_frame.frame.points, model.options().frame_options().range);
   const auto batch = collate(std::move(sensor_frame), std::move(cues), model.options());
-  const auto positions = model.parts().positions->get(batch.scene, [&] { return model.key_positions(batch.scene); });
+  const auto positions = model.kept_key_positions(batch.scene);
   return model.decode(model.run(batch, {.denoising = false, .attention_mass = true}, positions), batch)[0];
 }
 

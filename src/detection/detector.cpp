@@ -5,10 +5,12 @@
 #include <numeric>
 
 #include "camber/detection/box_coding.h"
+#include "camber/detection/cmt_head.h"
 #include "detection/denoising.h"
-#include "detection/detector_parts.h"
+#include "detection/encoders.h"
 #include "detection/initial_values.h"
 #include "detection/losses.h"
+#include "detection/position_cache.h"
 
 namespace camber::detection {
 namespace {
@@ -26,61 +28,8 @@ torch::Tensor with_lidar(const DetectorBatch& batch) {
   return batch.available.select(1, 0).nonzero().squeeze(1);
 }
 
-}  // namespace
-
-DetectorImpl::DetectorImpl(DetectorOptions options, std::uint64_t seed)
-    : options_(std::move(options)), parts_(std::make_unique<Parts>()) {
-  options_.validate();
-  if (options_.encoder.kind == EncoderKind::kSmall) {
-    parts_->lidar_encoder = register_module("lidar_encoder", make_small_lidar_encoder(options_));
-    parts_->camera_encoder = register_module("camera_encoder", make_small_camera_encoder(options_));
-  } else if (options_.encoder.kind == EncoderKind::kReference) {
-    parts_->lidar_encoder = register_module("lidar_encoder", make_reference_lidar_encoder(options_));
-    parts_->camera_encoder = register_module("camera_encoder", make_reference_camera_encoder(options_));
-  }
-  parts_->channels = options_.encoder.camera_channels;
-  parts_->space = options_.space;
-  parts_->head = register_module("head", CmtHead(options_));
-  initialise_by_name(*this, seed);
-  parts_->head->initialise(seed, "head");
-}
-
-DetectorImpl::~DetectorImpl() = default;
-
-PillarPoints DetectorImpl::Parts::voxelise(const DetectorBatch& batch) const {
-  return pillar_points(batch.points, batch.point_offsets, with_lidar(batch), space);
-}
-
-KeyMaps DetectorImpl::Parts::encode(const DetectorBatch& batch, const PillarPoints& pillars) const {
-  KeyMaps maps;
-  const auto type = head->parameters().front().scalar_type();
-  const auto present = batch.available;
-  const auto clouds = with_lidar(batch);
-  if (clouds.size(0) > 0) maps.bev = scatter_rows(lidar_encoder->forward(pillars, clouds.size(0)), clouds, batch.size);
-  std::vector<torch::Tensor> runs;
-  std::int64_t first = 1;
-  bool any = false;
-  for (const auto& run : batch.images) {
-    const std::int64_t count = run.size(1), total = batch.size * count;
-    const auto seen = present.narrow(1, first, count).reshape({-1}).nonzero().squeeze(1);
-    first += count;
-    const auto images = run.flatten(0, 1).to(type);
-    torch::Tensor keys;
-    if (seen.size(0) > 0) {
-      const auto map = camera_encoder->forward(seen.size(0) == total ? images : images.index_select(0, seen));
-      keys = scatter_rows(map.permute({0, 2, 3, 1}).flatten(1, 2), seen, total);
-      any = true;
-    } else {
-      const auto& camera = batch.scene.cameras[0][static_cast<std::size_t>(first - 1 - count)];
-      keys = torch::zeros({total, camera.keys(), channels}, images.options());
-    }
-    runs.push_back(keys.view({batch.size, -1, keys.size(-1)}));
-  }
-  if (any) maps.cameras = torch::cat(runs, 1);
-  return maps;
-}
-
-KeyMaps DetectorImpl::Parts::given(const DetectorBatch& batch, const EncoderOptions& options) {
+// Maps that other encoders made; refuses shapes that are not the options'.
+KeyMaps given_maps(const DetectorBatch& batch, const EncoderOptions& options) {
   KeyMaps maps{.bev = batch.bev_features, .cameras = {}};
   const auto& grid = batch.scene.grid;
   TORCH_CHECK_VALUE(!maps.bev.defined() || maps.bev.sizes() == torch::IntArrayRef({batch.size, options.bev_channels,
@@ -104,6 +53,71 @@ KeyMaps DetectorImpl::Parts::given(const DetectorBatch& batch, const EncoderOpti
   return maps;
 }
 
+}  // namespace
+
+struct DetectorImpl::Parts {
+  std::shared_ptr<LidarEncoderImpl> lidar_encoder;  // null: features come from outside
+  std::shared_ptr<CameraEncoderImpl> camera_encoder;
+  CmtHead head{nullptr};
+  PositionCache positions;
+};
+
+DetectorImpl::DetectorImpl(DetectorOptions options, std::uint64_t seed)
+    : options_(std::move(options)), parts_(std::make_unique<Parts>()) {
+  options_.validate();
+  if (options_.encoder.kind == EncoderKind::kSmall) {
+    parts_->lidar_encoder = register_module("lidar_encoder", make_small_lidar_encoder(options_));
+    parts_->camera_encoder = register_module("camera_encoder", make_small_camera_encoder(options_));
+  } else if (options_.encoder.kind == EncoderKind::kReference) {
+    parts_->lidar_encoder = register_module("lidar_encoder", make_reference_lidar_encoder(options_));
+    parts_->camera_encoder = register_module("camera_encoder", make_reference_camera_encoder(options_));
+  }
+  parts_->head = register_module("head", CmtHead(options_));
+  initialise_by_name(*this, seed);
+  parts_->head->initialise(seed, "head");
+}
+
+DetectorImpl::~DetectorImpl() = default;
+
+PillarPoints DetectorImpl::voxelise(const DetectorBatch& batch) const {
+  return pillar_points(batch.points, batch.point_offsets, with_lidar(batch), options_.space);
+}
+
+KeyMaps DetectorImpl::encode(const DetectorBatch& batch, const PillarPoints& pillars) const {
+  KeyMaps maps;
+  const auto type = parts_->head->parameters().front().scalar_type();
+  const auto present = batch.available;
+  const auto clouds = with_lidar(batch);
+  if (clouds.size(0) > 0)
+    maps.bev = scatter_rows(parts_->lidar_encoder->forward(pillars, clouds.size(0)), clouds, batch.size);
+  std::vector<torch::Tensor> runs;
+  std::int64_t first = 1;
+  bool any = false;
+  for (const auto& run : batch.images) {
+    const std::int64_t count = run.size(1), total = batch.size * count;
+    const auto seen = present.narrow(1, first, count).reshape({-1}).nonzero().squeeze(1);
+    first += count;
+    const auto images = run.flatten(0, 1).to(type);
+    torch::Tensor keys;
+    if (seen.size(0) > 0) {
+      const auto map =
+          parts_->camera_encoder->forward(seen.size(0) == total ? images : images.index_select(0, seen));
+      keys = scatter_rows(map.permute({0, 2, 3, 1}).flatten(1, 2), seen, total);
+      any = true;
+    } else {
+      const auto& camera = batch.scene.cameras[0][static_cast<std::size_t>(first - 1 - count)];
+      keys = torch::zeros({total, camera.keys(), options_.encoder.camera_channels}, images.options());
+    }
+    runs.push_back(keys.view({batch.size, -1, keys.size(-1)}));
+  }
+  if (any) maps.cameras = torch::cat(runs, 1);
+  return maps;
+}
+
+KeyMaps DetectorImpl::encode(const DetectorBatch& batch) const {
+  return parts_->lidar_encoder ? encode(batch, voxelise(batch)) : given_maps(batch, options_.encoder);
+}
+
 DetectorOutput DetectorImpl::forward(const DetectorBatch& batch, const ForwardOptions& options) {
   return run(batch, options, std::nullopt);
 }
@@ -113,13 +127,19 @@ DetectorOutput DetectorImpl::run(const DetectorBatch& batch, const ForwardOption
   DenoisingQueries denoising;
   if (is_training() && options.denoising && !batch.targets.empty())
     denoising = make_denoising_queries(batch, options_, options.seed, options.step);
-  const auto maps =
-      parts_->lidar_encoder ? parts_->encode(batch, parts_->voxelise(batch)) : Parts::given(batch, options_.encoder);
-  return parts_->head->forward(maps, batch, denoising, options, key_positions);
+  return parts_->head->forward(encode(batch), batch, denoising, options, key_positions);
 }
 
 torch::Tensor DetectorImpl::key_positions(const nn::SensorScene& scene) {
   return parts_->head->key_positions(scene, 1);
+}
+
+torch::Tensor DetectorImpl::kept_key_positions(const nn::SensorScene& scene) {
+  return parts_->positions.get(scene, [&] { return key_positions(scene); });
+}
+
+CmtHead DetectorImpl::head() const {
+  return parts_->head;
 }
 
 Losses DetectorImpl::losses(const DetectorOutput& output, const DetectorBatch& batch) {
@@ -137,7 +157,7 @@ Losses DetectorImpl::losses(const DetectorOutput& output, const DetectorBatch& b
 
 void DetectorImpl::train(bool on) {
   torch::nn::Module::train(on);
-  parts_->positions->clear();
+  parts_->positions.clear();
 }
 
 std::vector<std::vector<Detection>> DetectorImpl::decode(const DetectorOutput& output,

@@ -4,6 +4,7 @@
 #include <torch/nn/pimpl.h>
 #include <torch/types.h>
 
+#include "camber/detection/cmt_head.h"
 #include "camber/detection/detector_options.h"
 
 namespace camber::detection {
@@ -12,12 +13,8 @@ namespace camber::detection {
 /// steep), intensity, position in the space (2), time lag.
 inline constexpr std::int64_t kPointFeatures = 8;
 
-/// points [N, 5] with their pillar: features [n, kPointFeatures] and cell int64 [n] = (element * rows + row) * columns
-/// + column, points outside of the grid left out. point_offsets [B + 1] tells whose they are; `elements` [E] which
-/// batch elements take part, renumbered 0 .. E - 1.
-struct PillarPoints {
-  torch::Tensor features{}, cell{};
-};
+/// points [N, 5] with their pillar. point_offsets [B + 1] tells whose they are; `elements` [E] which batch elements
+/// take part, renumbered 0 .. E - 1.
 PillarPoints pillar_points(const torch::Tensor& points, const torch::Tensor& point_offsets,
                            const torch::Tensor& elements, const SpaceOptions& space);
 

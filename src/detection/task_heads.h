@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include <torch/nn/module.h>
-#include <torch/nn/pimpl.h>
 #include <torch/types.h>
 
 namespace camber::detection {
@@ -29,6 +28,5 @@ class TaskHeadsImpl : public torch::nn::Module {
   torch::Tensor hidden_{}, norm_weight_{}, norm_bias_{};  // [L, 6 * inner, C], [L, 6, inner] twice
   std::array<torch::Tensor, kTasks> weight_, bias_;       // [L, outputs, inner], [L, outputs]
 };
-TORCH_MODULE(TaskHeads);
 
 }  // namespace camber::detection

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "data/tasks.h"
+#include "camber/threads/tasks.h"
 #include "eval/arithmetic.h"
 #include "eval/evaluate_rings.h"
 #include "eval/scene_draws.h"
@@ -141,7 +141,7 @@ BootstrapIntervals bootstrap(const EvaluationBoxes& boxes, const EvaluationConfi
     throw std::invalid_argument("[bootstrap] replicates must be at least 1, got " + std::to_string(replicates));
   const SceneDraws draws(boxes, seed);
   std::vector<DetectionMetrics> drawn(static_cast<std::size_t>(replicates));
-  data::for_each_task(drawn.size(), threads, [&](std::size_t task) {
+  threads::for_each_task(drawn.size(), threads, [&](std::size_t task) {
     const std::vector<std::int32_t> weight_of_sample = draws.weights(task);
     std::array<std::int64_t, kClassCount> positives{};
     for (const DetectionBox& box : boxes.truth.boxes)

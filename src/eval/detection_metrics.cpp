@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "data/tasks.h"
+#include "camber/threads/tasks.h"
 #include "eval/arithmetic.h"
 #include "eval/evaluate_rings.h"
 
@@ -173,7 +173,7 @@ std::vector<Evaluation> evaluate_rings(const EvaluationBoxes& boxes, const Evalu
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return predictions_of(a) > predictions_of(b); });
-  data::for_each_task(classes, threads, [&](std::size_t task) {
+  threads::for_each_task(classes, threads, [&](std::size_t task) {
     const std::size_t c = order[task];
     ClassBoxes of_class(boxes, index, config.class_ranges[c].label);
     for (std::size_t ring = 0; ring < rings.size(); ++ring) {

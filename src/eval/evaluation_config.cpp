@@ -4,12 +4,11 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "data/json_fields.h"
-#include "data/json_file.h"
-#include "eval/json_number.h"
+#include "camber/json/fields.h"
+#include "camber/json/file.h"
+#include "camber/json/text.h"
 
 namespace camber::eval {
-namespace json = data::json;
 
 namespace {
 
@@ -55,7 +54,7 @@ void EvaluationConfig::validate() const {
 EvaluationConfig EvaluationConfig::read(const std::filesystem::path& path) {
   EvaluationConfig config;
   config.name = path.stem().string();
-  data::read_json_file(path, "EvaluationConfig", [&](json::Value value) {
+  json::read_file(path, "EvaluationConfig", [&](json::Value value) {
     json::read_fields(
         value, "an evaluation configuration",
         json::required("class_range", [&](json::Value v) { read_class_ranges(v, config.class_ranges); }),
@@ -77,7 +76,7 @@ EvaluationConfig EvaluationConfig::read(const std::filesystem::path& path) {
                            const double metres = json::any_number(item, "dist_ths");
                            if (std::find(thresholds.begin(), thresholds.end(), metres) != thresholds.end()) return;
                            thresholds.push_back(metres);
-                           config.distance_names.push_back(json_number(metres, whole));
+                           config.distance_names.push_back(json::number_text(metres, whole));
                          });
                        }),
         json::required("dist_th_tp", [&](json::Value v) { config.tp_threshold = json::number(v, "dist_th_tp"); }),

@@ -1,38 +1,14 @@
-#include <charconv>
 #include <cmath>
 #include <string>
 
 #include <fmt/format.h>
 
 #include "camber/eval/metrics_report.h"
-#include "eval/json_number.h"
+#include "camber/json/text.h"
 
 namespace camber::eval {
 
-std::string json_number(double value, bool whole) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value < 0 ? "-Infinity" : "Infinity";
-  if (whole && value == std::trunc(value) && std::abs(value) < 1e15) return fmt::format("{:.0f}", value);
-  std::array<char, 32> buffer{};
-  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  std::string text(buffer.data(), result.ptr);
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text;
-}
-
 namespace {
-
-std::string json_text(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    if (static_cast<unsigned char>(c) < 0x20)
-      result += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
-    else
-      result += c;
-  }
-  return result + '"';
-}
 
 // Lines of an object or a list, joined and indented.
 class Lines {
@@ -45,7 +21,7 @@ class Lines {
       if (c == '\n') text_ += "  ";
     }
   }
-  void add(std::string_view key, const std::string& value) { add(json_text(key) + ": " + value); }
+  void add(std::string_view key, const std::string& value) { add(json::quoted(key) + ": " + value); }
   std::string close() const { return text_.size() > 1 ? text_ + "\n" + close_ : text_ + close_; }
 
  private:
@@ -55,24 +31,25 @@ class Lines {
 
 std::string errors_object(const TpErrors& errors) {
   Lines lines('{');
-  for (std::size_t e = 0; e < kTpErrorCount; ++e) lines.add(kTpErrorNames[e], json_number(errors[e]));
+  for (std::size_t e = 0; e < kTpErrorCount; ++e) lines.add(kTpErrorNames[e], json::number_text(errors[e]));
   return lines.close();
 }
 
 std::string config_object(const EvaluationConfig& config) {
   Lines ranges('{');
-  for (const ClassRange& entry : config.class_ranges) ranges.add(name_of(entry.label), json_number(entry.range, true));
+  for (const ClassRange& entry : config.class_ranges)
+    ranges.add(name_of(entry.label), json::number_text(entry.range, true));
   std::string distances = "[";
   for (const std::string& name : config.distance_names) distances += (distances.size() > 1 ? ", " : "") + name;
   Lines lines('{');
   lines.add("class_range", ranges.close());
   lines.add("dist_fcn", "\"center_distance\"");
   lines.add("dist_ths", distances + "]");
-  lines.add("dist_th_tp", json_number(config.tp_threshold));
-  lines.add("min_recall", json_number(config.min_recall));
-  lines.add("min_precision", json_number(config.min_precision));
+  lines.add("dist_th_tp", json::number_text(config.tp_threshold));
+  lines.add("min_recall", json::number_text(config.min_recall));
+  lines.add("min_precision", json::number_text(config.min_precision));
   lines.add("max_boxes_per_sample", std::to_string(config.max_boxes_per_sample));
-  lines.add("mean_ap_weight", json_number(config.mean_ap_weight, true));
+  lines.add("mean_ap_weight", json::number_text(config.mean_ap_weight, true));
   return lines.close();
 }
 
@@ -80,11 +57,11 @@ std::string bins_list(const std::vector<BinMetrics>& bins) {
   Lines list('[');
   for (const BinMetrics& bin : bins) {
     Lines lines('{');
-    lines.add("from", json_number(bin.from));
-    lines.add("to", std::isinf(bin.to) ? "null" : json_number(bin.to));
+    lines.add("from", json::number_text(bin.from));
+    lines.add("to", std::isinf(bin.to) ? "null" : json::number_text(bin.to));
     lines.add("true_objects", std::to_string(bin.true_objects));
     lines.add("found", std::to_string(bin.found));
-    lines.add("mean_ap", json_number(bin.mean_ap));
+    lines.add("mean_ap", json::number_text(bin.mean_ap));
     lines.add("tp_errors", errors_object(bin.tp_errors));
     list.add(lines.close());
   }
@@ -97,7 +74,7 @@ std::string counts_object(const FilterCounts& counts) {
 }
 
 std::string interval(const Interval& values) {
-  return "[" + json_number(values.low) + ", " + json_number(values.high) + "]";
+  return "[" + json::number_text(values.low) + ", " + json::number_text(values.high) + "]";
 }
 
 std::string bootstrap_object(const MetricsReport& report) {
@@ -123,24 +100,24 @@ std::string to_json(const MetricsReport& report) {
   for (const ClassMetrics& entry : metrics.classes) {
     Lines aps('{');
     for (std::size_t d = 0; d < entry.average_precisions.size(); ++d)
-      aps.add(report.config.distance_names[d], json_number(entry.average_precisions[d]));
+      aps.add(report.config.distance_names[d], json::number_text(entry.average_precisions[d]));
     label_aps.add(name_of(entry.label), aps.close());
-    mean_dist_aps.add(name_of(entry.label), json_number(entry.mean_average_precision));
+    mean_dist_aps.add(name_of(entry.label), json::number_text(entry.mean_average_precision));
     label_tp_errors.add(name_of(entry.label), errors_object(entry.errors));
   }
   lines.add("label_aps", label_aps.close());
   lines.add("mean_dist_aps", mean_dist_aps.close());
-  lines.add("mean_ap", json_number(metrics.mean_ap));
+  lines.add("mean_ap", json::number_text(metrics.mean_ap));
   lines.add("label_tp_errors", label_tp_errors.close());
   lines.add("tp_errors", errors_object(metrics.tp_errors));
   lines.add("tp_scores", errors_object(metrics.tp_scores));
-  lines.add("nd_score", json_number(metrics.nd_score));
-  lines.add("eval_time", json_number(report.seconds));
+  lines.add("nd_score", json::number_text(metrics.nd_score));
+  lines.add("eval_time", json::number_text(report.seconds));
   lines.add("cfg", config_object(report.config));
   lines.add("meta", report.meta.empty() ? "{}" : report.meta);
-  lines.add("configuration", json_text(report.config.name));
-  lines.add("split", fmt::format("{{\"name\": {}, \"source\": {}, \"samples\": {}}}", json_text(report.split),
-                                 json_text(report.split_source), report.samples));
+  lines.add("configuration", json::quoted(report.config.name));
+  lines.add("split", fmt::format("{{\"name\": {}, \"source\": {}, \"samples\": {}}}", json::quoted(report.split),
+                                 json::quoted(report.split_source), report.samples));
   lines.add("counts", fmt::format("{{\"ground_truth\": {}, \"predictions\": {}}}", counts_object(report.truth),
                                   counts_object(report.predictions)));
   lines.add("by_distance", bins_list(report.by_distance));
@@ -152,7 +129,7 @@ std::string to_json(const MetricsReport& report) {
 std::string details_to_json(const MetricsReport& report) {
   const auto list = [](const auto& values) {
     std::string text = "[";
-    for (const double value : values) text += (text.size() > 1 ? ", " : "") + json_number(value);
+    for (const double value : values) text += (text.size() > 1 ? ", " : "") + json::number_text(value);
     return text + "]";
   };
   std::array<double, kCurvePoints> recall{};

@@ -6,12 +6,11 @@
 #include <stdexcept>
 #include <unordered_map>
 
-#include "data/json_fields.h"
-#include "data/json_file.h"
+#include "camber/json/fields.h"
+#include "camber/json/file.h"
 #include "eval/results_source.h"
 
 namespace camber::eval {
-namespace json = data::json;
 
 namespace {
 
@@ -77,7 +76,7 @@ std::string_view read_box(Value value, DetectionBox& box) {
   return token;
 }
 
-ParsedChunk parse_chunk(simdjson::ondemand::parser& parser, data::RecordChunk& chunk, const std::filesystem::path& path,
+ParsedChunk parse_chunk(simdjson::ondemand::parser& parser, json::RecordChunk& chunk, const std::filesystem::path& path,
                         const std::unordered_set<std::string_view>* wanted) {
   ParsedChunk parsed;
   std::string token;
@@ -177,10 +176,10 @@ class Collector {
 SampleBoxes read_boxes(ResultsSource& source, const std::filesystem::path& path, const ResultsOptions& options) {
   std::error_code no_size;  // a pipe has none
   const auto bytes = static_cast<double>(std::filesystem::file_size(path, no_size));
-  Collector collector(no_size || bytes < 10.0 * data::kChunkBytes ? 0 : static_cast<double>(data::kChunkBytes) / bytes);
-  data::parse_chunks(
+  Collector collector(no_size || bytes < 10.0 * json::kChunkBytes ? 0 : static_cast<double>(json::kChunkBytes) / bytes);
+  json::parse_chunks(
       source, options.threads,
-      [&](simdjson::ondemand::parser& parser, data::RecordChunk& chunk) {
+      [&](simdjson::ondemand::parser& parser, json::RecordChunk& chunk) {
         return parse_chunk(parser, chunk, path, options.wanted);
       },
       [&](ParsedChunk&& chunk) { collector.add(std::move(chunk)); });

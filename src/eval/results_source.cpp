@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "data/json_file.h"
+#include "camber/json/file.h"
 
 namespace camber::eval {
 
@@ -55,19 +55,19 @@ void ResultsSource::read_other(const std::string& key) {
 }
 
 void ResultsSource::check(const std::string& key, std::string text) {
-  data::RecordChunk chunk{.text = "[" + key + "," + std::move(text) + "]"};
+  json::RecordChunk chunk{.text = "[" + key + "," + std::move(text) + "]"};
   try {
-    data::read_json_text(chunk, [](data::json::Value value) { data::json::skip(value); });
-  } catch (const data::json::ValueError& error) {
-    scanner_.refuse("field " + data::json::shown_text(key) + ": " + error.what());
+    json::read_text(chunk, [](json::Value value) { json::skip(value); });
+  } catch (const json::ValueError& error) {
+    scanner_.refuse("field " + json::shown_text(key) + ": " + error.what());
   }
 }
 
-bool ResultsSource::next(data::RecordChunk& chunk) {
+bool ResultsSource::next(json::RecordChunk& chunk) {
   if (!enter_samples()) return false;
   chunk.first_record = samples_;
   chunk.text = "{";
-  while (state_ == State::kSamples && chunk.text.size() < data::kChunkBytes) {
+  while (state_ == State::kSamples && chunk.text.size() < json::kChunkBytes) {
     if (chunk.text.size() > 1) chunk.text += ',';
     if (!pending_key_.empty()) {
       chunk.text += std::exchange(pending_key_, {});

@@ -2,8 +2,8 @@
 #include <filesystem>
 #include <string>
 
-#include "data/json_scanner.h"
-#include "data/record_chunks.h"
+#include "camber/json/record_chunks.h"
+#include "camber/json/scanner.h"
 
 namespace camber::eval {
 
@@ -14,7 +14,7 @@ class ResultsSource {
   /// `bare_allowed`: the file may be the mapping of samples alone.
   ResultsSource(const std::filesystem::path& path, bool bare_allowed);
 
-  bool next(data::RecordChunk& chunk);
+  bool next(json::RecordChunk& chunk);
 
   bool has_results() const { return seen_results_; }
   const std::string& meta() const { return meta_; }
@@ -26,7 +26,7 @@ class ResultsSource {
   void read_other(const std::string& key);
   void check(const std::string& key, std::string text);
 
-  data::JsonScanner scanner_;
+  json::Scanner scanner_;
   bool bare_allowed_;
   bool bare_ = false;
   State state_ = State::kStart;

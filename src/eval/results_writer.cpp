@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "camber/eval/results_file.h"
+#include "camber/json/text.h"
 #include "camber/storage/atomic_file.h"
-#include "eval/json_number.h"
 
 namespace camber::eval {
 namespace {
@@ -17,7 +17,7 @@ std::string list(const Numbers& numbers, const std::string& token, bool may_be_n
     if (!std::isfinite(number) && !may_be_nan)
       throw std::invalid_argument(
           fmt::format("[write_results] sample '{}' must have finite boxes, got {}", token, number));
-    text += (text.size() > 1 ? ", " : "") + json_number(number);
+    text += (text.size() > 1 ? ", " : "") + json::number_text(number);
   }
   return text + "]";
 }
@@ -29,7 +29,7 @@ std::string box_object(const DetectionBox& box, const std::string& token) {
       "{{\"sample_token\": \"{}\", \"translation\": {}, \"size\": {}, \"rotation\": {}, \"velocity\": {}, "
       "\"detection_name\": \"{}\", \"detection_score\": {}, \"attribute_name\": \"{}\"}}",
       token, list(box.translation, token), list(box.size, token), list(box.rotation, token),
-      list(box.velocity, token, /*may_be_nan=*/true), name_of(box.label), json_number(box.score), attribute);
+      list(box.velocity, token, /*may_be_nan=*/true), name_of(box.label), json::number_text(box.score), attribute);
 }
 
 }  // namespace

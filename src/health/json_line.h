@@ -1,7 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "camber/health/finding.h"
 #include "camber/health/metric.h"
@@ -9,8 +8,6 @@
 /// Records as single lines of JSON.
 namespace camber::health {
 
-/// A string with its quotes.
-std::string json_text(std::string_view text);
 /// The shortest digits that read back to the same double; "NaN", "Infinity" and "-Infinity" as strings.
 std::string json_number(double value);
 

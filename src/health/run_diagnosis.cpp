@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "camber/json/text.h"
 #include "health/json_line.h"
 
 namespace camber::health {
@@ -19,8 +20,8 @@ bool sampled(const Record& record) {
 std::string json_of(const Finding& finding) {
   return fmt::format(
       "{{\"severity\": \"{}\", \"step\": {}, \"rule\": {}, \"subject\": {}, \"value\": {}, \"sentence\": {}}}",
-      name(finding.severity), finding.step, json_text(finding.rule), json_text(finding.subject),
-      json_number(finding.value), json_text(finding.sentence));
+      name(finding.severity), finding.step, json::quoted(finding.rule), json::quoted(finding.subject),
+      json_number(finding.value), json::quoted(finding.sentence));
 }
 
 std::string csv_text(const std::string& text) {
@@ -77,7 +78,7 @@ std::string to_json(const RunDiagnosis& diagnosis) {
   for (const Finding& finding : diagnosis.findings) findings += (findings.empty() ? "" : ", ") + json_of(finding);
   return fmt::format(
       "{{\"run\": {}, \"first_step\": {}, \"last_step\": {}, \"records\": {}, \"samples\": {}, \"findings\": [{}]}}\n",
-      json_text(diagnosis.run.string()), diagnosis.first_step, diagnosis.last_step, diagnosis.records,
+      json::quoted(diagnosis.run.string()), diagnosis.first_step, diagnosis.last_step, diagnosis.records,
       diagnosis.samples, findings);
 }
 

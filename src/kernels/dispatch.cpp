@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/limits.h"
+#include "camber/kernels/limits.h"
 
 namespace camber::kernels {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/attention.h"
+#include "camber/kernels/attention.h"
 #include "kernels/dispatch.h"
 #include "kernels/key_plan.h"
 #include "kernels/slots.h"

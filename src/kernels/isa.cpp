@@ -1,4 +1,4 @@
-#include "kernels/isa.h"
+#include "camber/kernels/isa.h"
 
 #include <cstdlib>
 #include <stdexcept>

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "kernels/attention.h"
+#include "camber/kernels/attention.h"
 
 namespace camber::kernels {
 

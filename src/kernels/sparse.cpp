@@ -1,4 +1,4 @@
-#include "kernels/sparse.h"
+#include "camber/kernels/sparse.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstddef>
 
-#include "kernels/sparse.h"
+#include "camber/kernels/sparse.h"
 
 // What the driver of sparse attention hands to the code of one instruction set. Plain data only, as in task.h.
 namespace camber::kernels {

@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/attention.h"
+#include "camber/kernels/attention.h"
 #include "kernels/sparse_task.h"
 
 // What the drivers (plain C++) hand to the code of one instruction set. Plain data only: no inline function may be

@@ -1,4 +1,4 @@
-#include "kernels/windows.h"
+#include "camber/kernels/windows.h"
 
 #include <algorithm>
 #include <vector>

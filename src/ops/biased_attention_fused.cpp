@@ -4,8 +4,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 
-#include "kernels/attention.h"
-#include "kernels/limits.h"
+#include "camber/kernels/attention.h"
+#include "camber/kernels/limits.h"
 #include "ops/attention_arguments.h"
 #include "ops/kernel_views.h"
 

@@ -2,7 +2,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
-#include "kernels/attention.h"
+#include "camber/kernels/attention.h"
 
 /// Tensors and threads of torch as the kernels see them.
 namespace camber::ops {

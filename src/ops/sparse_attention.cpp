@@ -10,7 +10,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include "kernels/sparse.h"
+#include "camber/kernels/sparse.h"
 #include "ops/attention_arguments.h"
 #include "ops/kernel_views.h"
 #include "ops/sparse_attention_reference.h"

@@ -12,7 +12,7 @@
 #include <torch/library.h>
 
 #include "camber/geometry/key_layout.h"
-#include "kernels/windows.h"
+#include "camber/kernels/windows.h"
 #include "ops/argument_checks.h"
 #include "ops/windows_reference.h"
 

@@ -3,23 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "camber/json/text.h"
 #include "camber/report/page.h"
 
 namespace camber::report {
 namespace {
-
-std::string json_text(std::string_view text) {
-  std::string result = "\"";
-  for (const char letter : text) {
-    if (letter == '"' || letter == '\\')
-      (result += '\\') += letter;
-    else if (static_cast<unsigned char>(letter) < 0x20)
-      result += fmt::format("\\u{:04x}", static_cast<unsigned>(letter));
-    else
-      result += letter;
-  }
-  return result += '"';
-}
 
 // Seven digits are more than a screen shows and half of what a double takes.
 std::string number(double value) {
@@ -75,41 +63,41 @@ struct BlockWriter {
     return "{\"kind\":\"sentences\",\"sentences\":" +
            list(sentences,
                 [](const Sentence& sentence) {
-                  return fmt::format("{{\"severity\":{},\"text\":{},\"position\":{}}}", json_text(sentence.severity),
-                                     json_text(sentence.text), json_text(sentence.position));
+                  return fmt::format("{{\"severity\":{},\"text\":{},\"position\":{}}}", json::quoted(sentence.severity),
+                                     json::quoted(sentence.text), json::quoted(sentence.position));
                 }) +
            "}";
   }
   std::string operator()(const Chart& chart) const {
     const auto end = [](const std::optional<double>& value) { return value ? number(*value) : "null"; };
     const std::string series = list(chart.series, [](const ChartSeries& one) {
-      return fmt::format("{{\"name\":{},\"role\":\"{}\",\"values\":{}}}", json_text(one.name), name(one.role),
+      return fmt::format("{{\"name\":{},\"role\":\"{}\",\"values\":{}}}", json::quoted(one.name), name(one.role),
                          numbers(one.values));
     });
     return fmt::format(
         "{{\"kind\":\"chart\",\"title\":{},\"note\":{},\"x_label\":{},\"points\":{},\"y_min\":{},\"y_max\":{},\"x\":{},"
         "\"series\":{}}}",
-        json_text(chart.title), json_text(chart.note), json_text(chart.x_label),
+        json::quoted(chart.title), json::quoted(chart.note), json::quoted(chart.x_label),
         chart.points > 0 ? chart.points : chart.x.size(), end(chart.y_min), end(chart.y_max), numbers(chart.x), series);
   }
   std::string operator()(const Table& table) const {
-    const std::string rows = list(table.rows, [](const auto& row) { return list(row, json_text); });
+    const std::string rows = list(table.rows, [](const auto& row) { return list(row, json::quoted); });
     return fmt::format("{{\"kind\":\"table\",\"title\":{},\"note\":{},\"columns\":{},\"rows\":{},\"bar_columns\":{}}}",
-                       json_text(table.title), json_text(table.note), list(table.columns, json_text), rows,
+                       json::quoted(table.title), json::quoted(table.note), list(table.columns, json::quoted), rows,
                        list(table.bar_columns, [](std::size_t column) { return std::to_string(column); }));
   }
   std::string operator()(const Images& images) const {
     return "{\"kind\":\"images\",\"images\":" +
            list(images,
                 [](const Image& image) {
-                  return fmt::format("{{\"caption\":{},\"source\":\"data:{};base64,{}\"}}", json_text(image.caption),
+                  return fmt::format("{{\"caption\":{},\"source\":\"data:{};base64,{}\"}}", json::quoted(image.caption),
                                      image.media_type, base64(image.bytes));
                 }) +
            "}";
   }
   std::string operator()(const Text& text) const {
-    return fmt::format("{{\"kind\":\"text\",\"title\":{},\"content\":{}}}", json_text(text.title),
-                       json_text(text.content));
+    return fmt::format("{{\"kind\":\"text\",\"title\":{},\"content\":{}}}", json::quoted(text.title),
+                       json::quoted(text.content));
   }
 };
 
@@ -117,16 +105,17 @@ struct BlockWriter {
 
 std::string to_json(const Page& page) {
   const std::string tiles = list(page.tiles, [](const Tile& tile) {
-    return fmt::format("{{\"label\":{},\"value\":{},\"detail\":{}}}", json_text(tile.label), json_text(tile.value),
-                       json_text(tile.detail));
+    return fmt::format("{{\"label\":{},\"value\":{},\"detail\":{}}}", json::quoted(tile.label),
+                       json::quoted(tile.value), json::quoted(tile.detail));
   });
   const std::string sections = list(page.sections, [](const Section& section) {
-    return fmt::format("{{\"title\":{},\"lead\":{},\"folded\":{},\"blocks\":{}}}", json_text(section.title),
-                       json_text(section.lead), section.folded,
+    return fmt::format("{{\"title\":{},\"lead\":{},\"folded\":{},\"blocks\":{}}}", json::quoted(section.title),
+                       json::quoted(section.lead), section.folded,
                        list(section.blocks, [](const Block& block) { return std::visit(BlockWriter{}, block); }));
   });
   return fmt::format("{{\"title\":{},\"subtitle\":{},\"refresh_seconds\":{},\"tiles\":{},\"sections\":{}}}",
-                     json_text(page.title), json_text(page.subtitle), number(page.refresh_seconds), tiles, sections);
+                     json::quoted(page.title), json::quoted(page.subtitle), number(page.refresh_seconds), tiles,
+                     sections);
 }
 
 }  // namespace camber::report

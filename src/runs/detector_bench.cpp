@@ -7,12 +7,11 @@
 #include <utility>
 
 #include <camber/data/cues.h>
+#include <camber/detection/cmt_head.h>
 #include <camber/runs/detector_bench.h>
 #include <camber/runs/detector_options.h>
 #include <camber/train/training_loop.h>
 #include <camber/weights/state_file.h>
-
-#include "detection/detector_parts.h"
 
 namespace camber::train {
 namespace {
@@ -58,7 +57,6 @@ void time_frame(detection::Detector& detector, const data::Dataset& dataset, dat
                 data::CueTracker& tracker, Stages& stages) {
   torch::NoGradGuard no_grad;
   const detection::DetectorOptions& options = detector->options();
-  const auto& parts = detector->parts();
   data::SensorFrame sensor_frame = stages.time("decode", [&] {
     return data::clean_sensor_frame(data::load_key_frame(dataset, sample, options.frame_options()));
   });
@@ -69,12 +67,11 @@ void time_frame(detection::Detector& detector, const data::Dataset& dataset, dat
   auto cues = stages.time("cues", [&] { return tracker.next(sensor_frame); });
   const auto batch =
       stages.time("collate", [&] { return detection::collate(std::move(sensor_frame), std::move(cues), options); });
-  const auto pillars = stages.time("voxelise", [&] { return parts.voxelise(batch); });
-  const auto maps = stages.time("encode", [&] { return parts.encode(batch, pillars); });
+  const auto pillars = stages.time("voxelise", [&] { return detector->voxelise(batch); });
+  const auto maps = stages.time("encode", [&] { return detector->encode(batch, pillars); });
   const auto output = stages.time("head", [&] {
-    const auto positions = parts.positions->get(batch.scene, [&] { return detector->key_positions(batch.scene); });
-    return detection::CmtHead(parts.head)
-        ->forward(maps, batch, {}, {.denoising = false, .attention_mass = true}, positions);
+    return detector->head()->forward(maps, batch, {}, {.denoising = false, .attention_mass = true},
+                                     detector->kept_key_positions(batch.scene));
   });
   stages.time("boxes", [&] { return detector->decode(output, batch); });
   stages.add("detect", begin);

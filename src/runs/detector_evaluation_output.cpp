@@ -5,7 +5,7 @@
 #include <camber/config/numbers.h>
 #include <camber/runs/detector_evaluation.h>
 
-#include "eval/json_number.h"
+#include "camber/json/text.h"
 
 namespace camber::train {
 namespace {
@@ -56,8 +56,8 @@ std::string trust_json(const FaultReport& report) {
       continue;
     }
     const auto sensor = [](const std::vector<double>& values, const std::vector<double>& sound) {
-      return "{\"mean\": " + eval::json_number(mean_of(values)) +
-             ", \"area_under_curve\": " + eval::json_number(area_under_curve(values, sound)) + "}";
+      return "{\"mean\": " + json::number_text(mean_of(values)) +
+             ", \"area_under_curve\": " + json::number_text(area_under_curve(values, sound)) + "}";
     };
     text += (text.empty() ? "\n    \"" : ",\n    \"") + condition.name +
             "\": {\"lidar\": " + sensor(trust.lidar, clean.lidar) +
@@ -149,7 +149,7 @@ std::string FaultReport::to_json() const {
   }
   text += "}";
   if (conditions.size() > 1) {
-    text += ",\n  \"mean_resilience\": " + eval::json_number(mean_resilience());
+    text += ",\n  \"mean_resilience\": " + json::number_text(mean_resilience());
   }
   return text + trust_json(*this) + "\n}\n";
 }

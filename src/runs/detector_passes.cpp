@@ -1,9 +1,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include <camber/detection/cmt_head.h>
 #include <camber/runs/detector_passes.h>
-
-#include "detection/detector_parts.h"
 
 namespace camber::train {
 namespace {
@@ -24,7 +23,7 @@ class Passes {
   Passes(detection::Detector detector, const DetectionRequest& request, const std::vector<DetectionPass>& passes,
          const DetectionHooks& hooks)
       : detector_(std::move(detector)),
-        head_(detector_->parts().head),
+        head_(detector_->head()),
         request_(request),
         hooks_(hooks),
         pool_(request.fault_pool.empty() ? data::fault_pool(request.dataset, request.split) : request.fault_pool) {
@@ -100,10 +99,8 @@ data::LoaderOptions Passes::loading(const Condition& condition) const {
 }
 
 EncodedBatch Passes::encode(const data::Batch& loaded) const {
-  const detection::DetectorImpl::Parts& parts = detector_->parts();
   EncodedBatch frames{.batch = detection::collate(loaded, detector_->options())};
-  frames.maps = has_own_encoders() ? parts.encode(frames.batch, parts.voxelise(frames.batch))
-                                   : detection::DetectorImpl::Parts::given(frames.batch, detector_->options().encoder);
+  frames.maps = detector_->encode(frames.batch);
   frames.batch.images.clear();  // what is kept of the frames needs them no more
   return frames;
 }

@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
-#include <exception>
-#include <mutex>
 #include <stdexcept>
-#include <thread>
 
 #include <nlohmann/json.hpp>
 
 #include "camber/drawing/canvas.h"
 #include "camber/storage/atomic_file.h"
+#include "camber/threads/tasks.h"
 #include "simulation/scene_writer.h"
 
 namespace camber::simulation {
@@ -97,30 +94,6 @@ void add_logs(SharedTables& tables, const SimulationOptions& options, const rand
   tables.map_file = "maps/" + token + ".png";
   tables.map.push_back(
       {{"token", token}, {"log_tokens", log_tokens}, {"category", "semantic_prior"}, {"filename", tables.map_file}});
-}
-
-// Runs task(0), ..., task(count - 1) on some threads; the first failure stops the rest and is thrown.
-void run_parallel(std::int64_t count, int threads, const std::function<void(std::int64_t)>& task) {
-  std::atomic<std::int64_t> next{0};
-  std::mutex mutex;
-  std::exception_ptr failure;
-  const auto work = [&] {
-    for (std::int64_t i = next++; i < count; i = next++) {
-      try {
-        task(i);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
-        next = count;
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> workers;  // joined also when the system gives no further one
-    for (std::int64_t i = 1; i < std::min<std::int64_t>(threads, count); ++i) workers.emplace_back(work);
-    work();
-  }
-  if (failure) std::rethrow_exception(failure);
 }
 
 // The plain has no map to show, but readers want the file: a square of white.
@@ -249,9 +222,8 @@ SimulationSummary simulate(const SimulationOptions& options, std::uint64_t seed,
 
   const std::vector<ScenePosition> positions = indices_of(options, shared, stream);
   std::vector<SceneRows> scenes(positions.size());
-  run_parallel(static_cast<std::int64_t>(positions.size()), threads, [&](std::int64_t i) {
-    const auto index = static_cast<std::size_t>(i);
-    scenes[index] = write_scene(options, shared.tokens, positions[index], out, frame_done);
+  threads::for_each_task(positions.size(), threads, [&](std::size_t i) {
+    scenes[i] = write_scene(options, shared.tokens, positions[i], out, frame_done);
   });
 
   SimulationSummary summary{.scenes = options.scenes, .frames = options.scenes * options.world.frames};

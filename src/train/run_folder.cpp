@@ -12,8 +12,8 @@
 #include <ATen/Parallel.h>
 #include <torch/version.h>
 
+#include "camber/kernels/isa.h"
 #include "camber_commit.h"
-#include "kernels/isa.h"
 #include "train/sentence.h"
 
 namespace camber::train {

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "detection/detector_parts.h"
+#include "camber/detection/cmt_head.h"
 #include "detection/encoders.h"
 #include "detection/example_batch.h"
 #include "support/comparison.h"
@@ -283,9 +283,8 @@ TEST(Detector, KeysThatAreRememberedGiveTheSameBits) {
   const torch::NoGradGuard guard;
   const auto& options = detector->options();
   const auto batch = example_batch(options, 1, 2);
-  const auto& parts = detector->parts();
-  CmtHead head = parts.head;
-  const HeadMemory memory = head->remember(parts.encode(batch, parts.voxelise(batch)), batch);
+  CmtHead head = detector->head();
+  const HeadMemory memory = head->remember(detector->encode(batch), batch);
   EXPECT_EQ(memory.decoder.size(), static_cast<std::size_t>(options.head.decoder.num_layers));
   ASSERT_TRUE(memory.router.has_value());
   for (const TrustControl control : {TrustControl::kModel, TrustControl::kZero, TrustControl::kShuffled}) {

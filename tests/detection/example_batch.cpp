@@ -6,7 +6,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
-#include "detection/detector_parts.h"
+#include "camber/detection/cmt_head.h"
 
 namespace camber::detection::examples {
 
@@ -84,9 +84,8 @@ DetectorBatch example_batch(const DetectorOptions& options, std::int64_t size, s
 
 Locality first_layer_locality(DetectorImpl& detector, const DetectorBatch& batch) {
   const torch::NoGradGuard guard;
-  const auto& parts = detector.parts();
-  auto head = parts.head;
-  const auto memory = head->memory_of(parts.encode(batch, parts.voxelise(batch)), batch);
+  auto head = detector.head();
+  const auto memory = head->memory_of(detector.encode(batch), batch);
   const auto key_position = head->key_positions(batch.scene, batch.size);
   const auto references = head->references().unsqueeze(0).expand({batch.size, -1, -1});
   const auto query_position = head->query_positions(references, batch);

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "camber/detection/box_coding.h"
-#include "detection/cmt_head.h"
-#include "detection/detector_parts.h"
+#include "camber/detection/cmt_head.h"
 #include "detection/example_batch.h"
 #include "detection/pillars.h"
+#include "detection/task_heads.h"
 #include "support/comparison.h"
 
 namespace camber::detection {
@@ -38,12 +38,12 @@ TEST(CmtHead, HasTheParametersOfTheReferenceSize) {
 
 TEST(TaskHeads, EqualTheFormulaInDouble) {
   torch::manual_seed(4);
-  TaskHeads heads(2, 8, 6, 3);
+  TaskHeadsImpl heads(2, 8, 6, 3);
   const torch::NoGradGuard guard;
-  for (auto& parameter : heads->parameters()) parameter.normal_();
+  for (auto& parameter : heads.parameters()) parameter.normal_();
   const auto state = torch::randn({2, 5, 8});
-  const auto out = heads->forward(state, 1);
-  const auto p = heads->named_parameters();
+  const auto out = heads.forward(state, 1);
+  const auto p = heads.named_parameters();
   const std::array<const char*, 6> names = {"centre", "height", "size", "heading", "velocity", "classes"};
   std::vector<torch::Tensor> expected;
   for (std::int64_t t = 0; t < 6; ++t) {

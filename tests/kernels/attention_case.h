@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/attention.h"
+#include "camber/kernels/attention.h"
 
 namespace camber::kernels::test {
 

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "camber/kernels/isa.h"
 #include "kernels/exp2_probe.h"
-#include "kernels/isa.h"
 
 namespace camber::kernels::test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/limits.h"
+#include "camber/kernels/limits.h"
 
 namespace camber::kernels {
 namespace {

@@ -32,7 +32,7 @@ class LintingTest(unittest.TestCase):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
         self.root = pathlib.Path(temporary.name)
-        for module in (files, ladder, tidy):
+        for module in (files, tidy):
             patch = mock.patch.object(module, "ROOT", self.root)
             patch.start()
             self.addCleanup(patch.stop)
@@ -83,17 +83,10 @@ class LintingTest(unittest.TestCase):
     def test_a_room_knows_no_test(self) -> None:
         self.assertEqual(self.breaches("tests/support/cases.h"), ["train -> tests/support/cases.h"])
 
-    def test_an_exception_without_use_fails(self) -> None:
-        self.write(ladder.EXCEPTIONS, "# why\ntrain -> src/nn/parts.h\n")
-        with self.assertRaisesRegex(files.Failed, "'train -> src/nn/parts.h' is no longer needed"):
-            ladder.check([], [], project.links(GRAPH))
-
-    def test_more_exceptions_than_on_main_fail(self) -> None:
+    def test_a_breach_fails_with_its_sentence(self) -> None:
         self.write("src/nn/parts.h", "")
         self.write("src/train/loop.cpp", '#include "nn/parts.h"\n')
-        self.write(ladder.EXCEPTIONS, "train -> src/nn/parts.h\n")
-        shown = mock.Mock(returncode=0, stdout="# none\n")
-        with mock.patch.object(ladder, "run", return_value=shown), self.assertRaisesRegex(files.Failed, "only shrink"):
+        with self.assertRaisesRegex(files.Failed, "src/nn/parts.h, a private header of the room nn"):
             ladder.check(["src/train/loop.cpp"], [], project.links(GRAPH))
 
     def analysed(self, minutes: str, status: int = 0) -> tuple[int, str]:

@@ -6,8 +6,8 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "camber/kernels/isa.h"
 #include "camber/random/stream.h"
-#include "kernels/isa.h"
 #include "support/attention_cases.h"
 #include "support/comparison.h"
 

@@ -6,7 +6,7 @@
 #include <camber/health/monitor.h>
 #include <gtest/gtest.h>
 
-#include "detection/detector_parts.h"
+#include "camber/detection/cmt_head.h"
 #include "detection/example_batch.h"
 
 namespace camber::train {
@@ -67,7 +67,7 @@ TEST(DetectorHealth, WatchesTheBiasThatEveryLayerAdded) {
   const auto output = detector->forward(batch, {.statistics = true});
   const Metrics metrics = metrics_of(output);
 
-  auto bias = detector->parts().head->attention_bias;
+  auto bias = detector->head()->attention_bias;
   const auto windows = bias->windows(nn::project_queries(output.references, batch.scene, batch.available), batch.scene);
   const auto in_grid = windows.index.map_index == 0;
   std::vector<torch::Tensor> lidar, cameras, lidar_segment, camera_segments;

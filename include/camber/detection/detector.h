@@ -76,7 +76,10 @@ struct Losses {
   torch::Tensor total{};
 };
 
-struct Frame;  // camber/detection/frame.h
+struct Frame;   // camber/detection/frame.h
+class CmtHead;  // camber/detection/cmt_head.h, these three
+struct KeyMaps;
+struct PillarPoints;
 
 /// LiDAR and cameras to boxes: encoders, the CMT head, router and bias. While training, denoising queries join in.
 /// Initial values are functions of (seed, name of the parameter): adding a router changes no other parameter's start.
@@ -100,16 +103,23 @@ class DetectorImpl : public torch::nn::Module {
 
   /// Position embeddings of the keys of one frame's sensors, [1, K, C]; they depend on calibration and weights alone.
   torch::Tensor key_positions(const nn::SensorScene& scene);
+  /// The same, kept from the call before with this calibration: in evaluation mode. For many threads.
+  torch::Tensor kept_key_positions(const nn::SensorScene& scene);
   /// forward with embeddings of the keys that are known from before.
   DetectorOutput run(const DetectorBatch& batch, const ForwardOptions& options,
                      const std::optional<torch::Tensor>& key_positions);
 
   const DetectorOptions& options() const { return options_; }
 
-  struct Parts;
-  const Parts& parts() const { return *parts_; }
+  /// forward in its stages: the points of the clouds that are available, in their pillars; the maps of what is
+  /// available (those of absent sensors are zeros that no query sees), or those that the batch brings; the head.
+  PillarPoints voxelise(const DetectorBatch& batch) const;
+  KeyMaps encode(const DetectorBatch& batch, const PillarPoints& pillars) const;
+  KeyMaps encode(const DetectorBatch& batch) const;
+  CmtHead head() const;
 
  private:
+  struct Parts;
   DetectorOptions options_;
   std::unique_ptr<Parts> parts_;
 };

@@ -2,36 +2,36 @@
 #include <filesystem>
 #include <string>
 
-#include "data/json_scanner.h"
-#include "data/json_values.h"
-#include "data/record_chunks.h"
+#include "camber/json/record_chunks.h"
+#include "camber/json/scanner.h"
+#include "camber/json/values.h"
 
-namespace camber::data {
+namespace camber::json {
 
-/// Parses text that is one JSON value and hands the value to `read`. Throws json::ValueError.
+/// Parses text that is one JSON value and hands the value to `read`. Throws ValueError.
 template <class Read>
-void read_json_text(RecordChunk& chunk, Read&& read) {
+void read_text(RecordChunk& chunk, Read&& read) {
   simdjson::ondemand::parser parser;
   simdjson::ondemand::document document;
   simdjson::ondemand::value value;
   auto error = parser.iterate(chunk.padded()).get(document);
   if (!error) error = document.get_value().get(value);
-  if (error) throw json::ValueError(std::string("is damaged: ") + simdjson::error_message(error));
+  if (error) throw ValueError(std::string("is damaged: ") + simdjson::error_message(error));
   read(value);
 }
 
 /// Parses a small JSON file whole; what is wrong with it is said with `op` and the path in front.
 template <class Read>
-void read_json_file(const std::filesystem::path& path, const std::string& op, Read&& read) {
+void read_file(const std::filesystem::path& path, const std::string& op, Read&& read) {
   RecordChunk chunk;
-  JsonScanner scanner(path);
+  Scanner scanner(path);
   scanner.append_value(chunk.text);
   scanner.expect_end();
   try {
-    read_json_text(chunk, read);
-  } catch (const json::ValueError& error) {
+    read_text(chunk, read);
+  } catch (const ValueError& error) {
     throw std::runtime_error("[" + op + "] " + path.string() + ": " + error.what());
   }
 }
 
-}  // namespace camber::data
+}  // namespace camber::json

@@ -1,36 +1,31 @@
-#pragma once
+#include "camber/threads/tasks.h"
+
 #include <algorithm>
 #include <atomic>
-#include <cstddef>
 #include <exception>
 #include <limits>
 #include <mutex>
 #include <thread>
 #include <vector>
 
-namespace camber::data {
+namespace camber::threads {
 
-/// The number of threads that a request of 0 (as many as the machine has) or more stands for.
-inline int resolve_threads(int threads) {
+int resolve_threads(int threads) {
   return threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-/// Calls action(task) for every task of 0..count-1, on several threads that pull tasks from a counter. Of several
-/// errors, the one of the first task is thrown.
-template <class Action>
-void for_each_task(std::size_t count, int threads, Action&& action) {
+void for_each_task(std::size_t count, int threads, const std::function<void(std::size_t)>& action) {
   std::atomic<std::size_t> next{0};
   std::mutex failing;
   std::size_t failed = std::numeric_limits<std::size_t>::max();
   std::exception_ptr error;
   const auto work = [&] {
-    for (;;) {
-      const std::size_t task = next++;
-      if (task >= count) return;
+    for (std::size_t task = next++; task < count; task = next++) {
       try {
         action(task);
       } catch (...) {
         const std::lock_guard lock(failing);
+        next = count;  // those before it have begun
         if (task < failed) {
           failed = task;
           error = std::current_exception();
@@ -47,4 +42,4 @@ void for_each_task(std::size_t count, int threads, Action&& action) {
   if (error) std::rethrow_exception(error);
 }
 
-}  // namespace camber::data
+}  // namespace camber::threads

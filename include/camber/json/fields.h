@@ -3,9 +3,9 @@
 #include <string>
 #include <string_view>
 
-#include "data/json_values.h"
+#include "camber/json/values.h"
 
-namespace camber::data::json {
+namespace camber::json {
 
 /// A field of an object and what to do with its value.
 template <class Read>
@@ -44,4 +44,4 @@ void read_fields(Value value, std::string_view what, Field<Reads>... fields) {
   (check(fields.name, fields.required), ...);
 }
 
-}  // namespace camber::data::json
+}  // namespace camber::json

@@ -13,10 +13,17 @@
 #include "camber/nn/attention_bias.h"
 #include "camber/nn/decoder.h"
 #include "camber/nn/query_router.h"
-#include "detection/position_embedding.h"
-#include "detection/task_heads.h"
 
 namespace camber::detection {
+
+class KeyPositionsImpl;  // positions of keys and queries as vectors
+class TaskHeadsImpl;
+
+/// Points of the clouds that take part, with their pillar, those outside of the grid left out: features [n, 8] and cell
+/// int64 [n] = (cloud * rows + row) * columns + column.
+struct PillarPoints {
+  torch::Tensor features{}, cell{};
+};
 
 /// Maps of keys; either may lack elements, which availability then says.
 struct KeyMaps {
@@ -41,7 +48,17 @@ struct LayerBoxes {
 /// Numbers of M maps [B, M] as those of the X sensors that trust tells apart: [B, X], cameras by their mean.
 torch::Tensor by_sensor(const torch::Tensor& by_map, std::int64_t sensors);
 
-/// The CMT head with router and bias: keys to boxes.
+/// The CMT head with router and bias: keys to boxes. With X the keys' content and P their positions, layer by layer
+///
+///   state += attention(state + p, state + p, state);   state += attention(state + p, X + P, X; bias);   state += ffn
+///
+/// and boxes of every layer's state round the references. A detector has one, `detector->head()`; several looks at the
+/// same frames take the keys' part once:
+///
+///   CmtHead head = detector->head();
+///   const HeadMemory memory = head->remember(detector->encode(batch), batch);
+///   const auto with = head->forward(memory, batch, {}, {});
+///   const auto without = head->forward(memory, batch, {}, {.trust = TrustControl::kZero});
 class CmtHeadImpl : public torch::nn::Module {
  public:
   explicit CmtHeadImpl(const DetectorOptions& options);
@@ -89,7 +106,7 @@ class CmtHeadImpl : public torch::nn::Module {
   torch::nn::LayerNorm grid_norm_{nullptr}, camera_norm_{nullptr};
   std::shared_ptr<KeyPositionsImpl> positions_;
   torch::Tensor reference_points_{};  // learned: [Q, 3] in 0..1; fixed: metres
-  TaskHeads heads_{nullptr};
+  std::shared_ptr<TaskHeadsImpl> heads_;
   torch::nn::Linear grid_classes_{nullptr}, camera_classes_{nullptr}, cue_input_{nullptr}, query_start_{nullptr};
 };
 TORCH_MODULE(CmtHead);

@@ -11,9 +11,9 @@
 
 #include <simdjson.h>
 
-#include "data/tasks.h"
+#include "camber/threads/tasks.h"
 
-namespace camber::data {
+namespace camber::json {
 
 /// About a megabyte of records as one JSON array or object.
 struct RecordChunk {
@@ -76,10 +76,10 @@ void parse_chunks(Source& source, int threads, Parse parse, Collect collect) {
 
   {
     std::vector<std::jthread> workers;  // joined also when the system gives no further one
-    for (int i = 1; i < resolve_threads(threads); ++i) workers.emplace_back(work);
+    for (int i = 1; i < threads::resolve_threads(threads); ++i) workers.emplace_back(work);
     work();
   }
   if (!errors.empty()) std::rethrow_exception(errors.begin()->second);
 }
 
-}  // namespace camber::data
+}  // namespace camber::json

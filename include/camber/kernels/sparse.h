@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/attention.h"
+#include "camber/kernels/attention.h"
 
 /// Attention of each query over its own short list of keys, on raw pointers:
 ///

@@ -10,7 +10,7 @@
 
 /// Typed reading of JSON values for tables and results. Everything that is read is checked whole, the fields that
 /// nobody asks for included. Python's NaN, Infinity and -Infinity are numbers here, as in the files the devkit writes.
-namespace camber::data::json {
+namespace camber::json {
 
 using Value = simdjson::ondemand::value;
 
@@ -38,7 +38,7 @@ void numbers(Value value, std::string_view field, std::span<double> numbers);
 void skip(Value value, int depth = 0);
 
 /// What the double is that a JSON number, NaN or an infinity stands for; nothing when the text is none of these.
-std::optional<double> read_json_number(std::string_view text);
+std::optional<double> read_number(std::string_view text);
 
 template <class Action>
 void for_each_element(Value value, std::string_view field, Action&& action) {
@@ -67,4 +67,4 @@ void for_each_field(Value value, std::string_view what, Action&& action) {
   }
 }
 
-}  // namespace camber::data::json
+}  // namespace camber::json

@@ -5,17 +5,17 @@
 #include <string>
 #include <string_view>
 
-namespace camber::data {
+namespace camber::json {
 
 /// Reads a JSON file block by block and cuts whole values out of it as raw text, so that a file of any size is parsed
 /// piece by piece in memory that one piece needs. It balances brackets and knows strings, nothing more: what is inside
 /// a value is checked by whoever parses it.
-class JsonScanner {
+class Scanner {
  public:
-  explicit JsonScanner(std::filesystem::path path);
-  ~JsonScanner();
-  JsonScanner(const JsonScanner&) = delete;
-  JsonScanner& operator=(const JsonScanner&) = delete;
+  explicit Scanner(std::filesystem::path path);
+  ~Scanner();
+  Scanner(const Scanner&) = delete;
+  Scanner& operator=(const Scanner&) = delete;
 
   /// The next character that is not white space, not taken; -1 at the end of the file.
   int peek();
@@ -47,6 +47,6 @@ class JsonScanner {
 };
 
 /// The longest single value that is accepted: a table's row, or one sample's boxes.
-inline constexpr std::size_t kLargestJsonValue = std::size_t{256} << 20;
+inline constexpr std::size_t kLargestValue = std::size_t{256} << 20;
 
-}  // namespace camber::data
+}  // namespace camber::json

@@ -1,10 +1,14 @@
 #pragma once
 #include <string>
+#include <string_view>
 
-namespace camber::eval {
+namespace camber::json {
 
 /// A number as Python writes it into JSON: the shortest text that reads back to the same bits, NaN and Infinity by
 /// their names, with a fraction unless `whole` is set and it has none.
-std::string json_number(double value, bool whole = false);
+std::string number_text(double value, bool whole = false);
 
-}  // namespace camber::eval
+/// A string with its quotes.
+std::string quoted(std::string_view text);
+
+}  // namespace camber::json

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/isa.h"
+#include "camber/kernels/isa.h"
 
 /// Attention with a structured bias on raw pointers, forward and backward, without a score matrix in memory.
 ///

@@ -1,4 +1,4 @@
-#include "data/json_scanner.h"
+#include "camber/json/scanner.h"
 
 #include <bit>
 #include <cerrno>
@@ -14,7 +14,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace camber::data {
+namespace camber::json {
 namespace {
 
 constexpr std::size_t kBlock = 64;
@@ -133,7 +133,7 @@ class BracketBalance {
 
 }  // namespace
 
-JsonScanner::JsonScanner(std::filesystem::path path)
+Scanner::Scanner(std::filesystem::path path)
     : path_(std::move(path)), buffer_(std::make_unique_for_overwrite<char[]>(kBuffer)) {
   file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   const auto fail = [this](const char* reason) {
@@ -145,16 +145,16 @@ JsonScanner::JsonScanner(std::filesystem::path path)
   if (::fstat(file_, &status) == 0 && S_ISDIR(status.st_mode)) fail("it is a folder");
 }
 
-JsonScanner::~JsonScanner() {
+Scanner::~Scanner() {
   ::close(file_);
 }
 
-void JsonScanner::refuse(std::string_view what) const {
+void Scanner::refuse(std::string_view what) const {
   throw std::runtime_error("[read_json] " + path_.string() + ", byte " + std::to_string(position()) + ": " +
                            std::string(what));
 }
 
-bool JsonScanner::refill() {
+bool Scanner::refill() {
   consumed_ += filled_;
   cursor_ = filled_ = 0;
   for (;;) {
@@ -166,7 +166,7 @@ bool JsonScanner::refill() {
   }
 }
 
-int JsonScanner::peek() {
+int Scanner::peek() {
   for (;;) {
     while (cursor_ < filled_ && is_space(buffer_[cursor_])) ++cursor_;
     if (cursor_ < filled_) return static_cast<unsigned char>(buffer_[cursor_]);
@@ -174,13 +174,13 @@ int JsonScanner::peek() {
   }
 }
 
-bool JsonScanner::take(char wanted) {
+bool Scanner::take(char wanted) {
   if (peek() != static_cast<unsigned char>(wanted)) return false;
   ++cursor_;
   return true;
 }
 
-void JsonScanner::expect(char wanted, std::string_view meaning) {
+void Scanner::expect(char wanted, std::string_view meaning) {
   if (take(wanted)) return;
   const int found = peek();
   std::string sentence = "must go on with " + std::string(meaning) + ", ";
@@ -191,18 +191,18 @@ void JsonScanner::expect(char wanted, std::string_view meaning) {
   refuse(sentence);
 }
 
-void JsonScanner::expect_end() {
+void Scanner::expect_end() {
   const int found = peek();
   if (found >= 0) refuse("must end here, got '" + shown_character(found) + "'");
 }
 
-void JsonScanner::append_taken(std::string& text, std::size_t count) {
-  if (text.size() + count > kLargestJsonValue) refuse("a single value must be smaller than 256 MB");
+void Scanner::append_taken(std::string& text, std::size_t count) {
+  if (text.size() + count > kLargestValue) refuse("a single value must be smaller than 256 MB");
   text.append(buffer_.get() + cursor_, count);
   cursor_ += count;
 }
 
-void JsonScanner::append_value(std::string& text) {
+void Scanner::append_value(std::string& text) {
   switch (peek()) {
     case -1:
       refuse("must go on with a value, but ends here");
@@ -216,7 +216,7 @@ void JsonScanner::append_value(std::string& text) {
   }
 }
 
-void JsonScanner::append_nested(std::string& text) {
+void Scanner::append_nested(std::string& text) {
   BracketBalance balance;
   while (!balance.closed()) {
     if (cursor_ == filled_ && !refill()) refuse("ends in the middle of a value");
@@ -224,7 +224,7 @@ void JsonScanner::append_nested(std::string& text) {
   }
 }
 
-void JsonScanner::append_string(std::string& text) {
+void Scanner::append_string(std::string& text) {
   bool escaped = false, closed = false;
   std::size_t count = 1;  // the opening quote
   while (!closed) {
@@ -244,7 +244,7 @@ void JsonScanner::append_string(std::string& text) {
   append_taken(text, count);
 }
 
-void JsonScanner::append_scalar(std::string& text) {
+void Scanner::append_scalar(std::string& text) {
   constexpr std::string_view kEnds = ",:{}[]\" \n\t\r";
   const std::size_t before = text.size();
   for (;;) {
@@ -256,4 +256,4 @@ void JsonScanner::append_scalar(std::string& text) {
   if (text.size() == before) refuse("must go on with a value, got '" + shown_character(buffer_[cursor_]) + "'");
 }
 
-}  // namespace camber::data
+}  // namespace camber::json

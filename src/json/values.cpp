@@ -1,10 +1,10 @@
-#include "data/json_values.h"
+#include "camber/json/values.h"
 
 #include <cmath>
 #include <cstdlib>
 #include <limits>
 
-namespace camber::data::json {
+namespace camber::json {
 namespace {
 
 constexpr int kDeepest = 64;
@@ -79,7 +79,7 @@ std::string shown_text(std::string_view text) {
   return text.size() > kLongest ? shown + "..." : shown;
 }
 
-std::optional<double> read_json_number(std::string_view text) {
+std::optional<double> read_number(std::string_view text) {
   if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
   if (text == "Infinity") return std::numeric_limits<double>::infinity();
   if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
@@ -91,7 +91,7 @@ std::optional<double> read_json_number(std::string_view text) {
 double any_number(Value value, std::string_view field) {
   double result = 0;
   if (!value.get_double().get(result)) return result;
-  const auto read = read_json_number(token_of(value));
+  const auto read = read_number(token_of(value));
   if (!read) refuse(field, "a number", value);
   return *read;
 }
@@ -141,9 +141,9 @@ void skip(Value value, int depth) {
       text(value, "a value");
       return;
     default:
-      if (token != "true" && token != "false" && token != "null" && !read_json_number(token))
+      if (token != "true" && token != "false" && token != "null" && !read_number(token))
         refuse("a value", "JSON", value);
   }
 }
 
-}  // namespace camber::data::json
+}  // namespace camber::json
