@@ -28,8 +28,8 @@ from proofs.report import Proof, parts_of
 TIMES = ("milliseconds_a_step", "training_seconds", "evaluation_seconds")
 
 
-def small(folder: pathlib.Path, world: pathlib.Path) -> list[object]:
-    return ["study", "--config", "configs/study_small.toml", "--out", folder, f"--world.root={world}"]
+def small(folder: pathlib.Path, world: pathlib.Path, step: str = "run") -> list[object]:
+    return ["study", step, "--config", "configs/study_small.toml", "--out", folder, f"--world.root={world}"]
 
 
 def records(folder: pathlib.Path) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def records(folder: pathlib.Path) -> dict[str, Any]:
 def kills(proof: Proof) -> None:
     folder = proof.folder
     world, unbroken, killed = folder / "world", folder / "unbroken", folder / "killed"
-    camber(*small(folder / "first", world), "--estimate", environment=PASSIVE)  # makes the world
+    camber(*small(folder / "first", world, "estimate"), environment=PASSIVE)  # makes the world
     began = time.time()
     camber(*small(unbroken, world), environment=PASSIVE)
     whole = time.time() - began
@@ -74,7 +74,7 @@ def kills(proof: Proof) -> None:
         "those of an unbroken study",
         same,
     )
-    printed = [run(CAMBER, "study", "--tables", "--out", one).stdout for one in (unbroken, killed)]
+    printed = [run(CAMBER, "study", "tables", "--from", one).stdout for one in (unbroken, killed)]
     without_time = [text.split("### Time")[0] for text in printed]
     proof.line(
         "the same: every table but that of times",
@@ -100,7 +100,7 @@ def statistics(proof: Proof) -> None:
 def tables(proof: Proof) -> None:
     kept, copy = pathlib.Path("study/tables.md"), proof.folder / "tables.md"
     shutil.copy(kept, copy)
-    run(CAMBER, "study", "--tables", "--out", "study/records", "--into", copy)
+    run(CAMBER, "study", "tables", "--from", "study/records", "--into", copy)
     same = copy.read_bytes() == kept.read_bytes()
     proof.line(f"{kept} made again from study/records", "the same" if same else "other", "the same bytes", same)
 

@@ -170,6 +170,14 @@ void Command::run(Run function, const std::vector<Format>& formats) {
   run_ = std::move(function);
 }
 
+void Command::refuse_moved(const std::vector<std::string>& words) const {
+  for (const auto& [option, form] : moved_)
+    for (const std::string& word : words)
+      if (word.starts_with(option))
+        throw std::invalid_argument(
+            fmt::format("{}{} is now given as '{}'", title(), word.substr(0, word.find('=')), form));
+}
+
 void Command::refuse_unknown(const std::string& given) const {
   const bool is_option = given.starts_with("-");
   std::vector<std::string> known;

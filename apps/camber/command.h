@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "camber/config/options.h"
@@ -93,6 +94,10 @@ class Command {
     option("--print-config", configuration_.print, "print the complete configuration as TOML, and do nothing else");
   }
 
+  /// Options of earlier versions that sub-commands have replaced, each with the command line that does it now. The
+  /// first of them that begins a word of the command line answers for it.
+  void moved(std::vector<std::pair<std::string, std::string>> options) { moved_ = std::move(options); }
+
   /// Makes this a sub-command that can be run: adds the shared options and says what to do after parsing. The number
   /// that the function returns is the exit code.
   void run(Run function, const std::vector<Format>& formats = {Format::kText, Format::kJson});
@@ -125,10 +130,12 @@ class Command {
   std::string title() const { return path_.empty() ? "" : "[" + path_ + "] "; }  // how its sentences begin
   [[noreturn]] void refuse(std::string_view name, std::string_view allowed, std::string_view given) const;
   [[noreturn]] void refuse_unknown(const std::string& given) const;
+  void refuse_moved(const std::vector<std::string>& words) const;
 
   CommandText text_;
   std::string path_;  // as typed after the program's name: "analyze softmax"
   std::vector<Argument> arguments_;
+  std::vector<std::pair<std::string, std::string>> moved_;
   std::vector<std::unique_ptr<Command>> commands_;
   CommonOptions common_;
   Configuration configuration_;

@@ -39,6 +39,7 @@ class Program::Parser {
 
   /// Throws for the first word that no command on the way to the selected one takes.
   void refuse_unknown_words(const Command& root) const {
+    root.refuse_moved(apps_.at(&root)->remaining());
     for (const std::string& word : apps_.at(&root)->remaining()) {
       const std::string name = word.substr(0, word.find('='));
       if (!names_configuration(root, name)) root.refuse_unknown(name);

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
-#include <thread>
 
 #include <nlohmann/json.hpp>
 
@@ -20,31 +19,41 @@
 #include "camber/study/analysis.h"
 #include "camber/study/findings.h"
 #include "camber/study/tables.h"
+#include "camber/threads/tasks.h"
 
 namespace camber::app {
 namespace {
 
 namespace fs = std::filesystem;
 
+// Of run and estimate.
 struct StudyArguments {
-  std::string out{}, start{}, publish{}, run{}, into{}, images{};
+  std::string out{}, start{}, one{};
   std::vector<std::string> only{};
   std::int64_t seeds = 0;
-  bool resume = false, estimate = false, tables = false;
+  bool resume = false, estimate = false;
   study::StudyOptions options{};
+};
+
+struct TablesArguments {
+  std::string from{}, into{}, images{};
+};
+
+struct PublishArguments {
+  std::string from{}, to{};
 };
 
 // What lies below --config: the study's own configuration when it goes on.
 study::StudyOptions defaults_of(const StudyArguments& arguments) {
   study::StudyOptions options;
-  const bool begun = !arguments.out.empty() && (arguments.resume || !arguments.run.empty());
+  const bool begun = !arguments.out.empty() && (arguments.resume || !arguments.one.empty());
   if (begun) options = study::options_of_study({arguments.out});
   return options;
 }
 
 int run_one(const StudyArguments& arguments) {
   const study::StudyFolder folder{arguments.out};
-  const study::StudyRun run = study::StudyRun::parse(arguments.run);
+  const study::StudyRun run = study::StudyRun::parse(arguments.one);
   at::set_num_threads(1);
   if (run.arm == "probe") {
     study::probe_costs(arguments.options, folder);
@@ -65,8 +74,8 @@ int run_one(const StudyArguments& arguments) {
   return kSuccess;
 }
 
-int write_tables(const StudyArguments& arguments) {
-  const study::StudyResults results = study::read_study(arguments.out);
+int write_tables(const TablesArguments& arguments) {
+  const study::StudyResults results = study::read_study(arguments.from);
   const std::string tables = study::findings_in_markdown(results) + to_markdown(all_tables(results));
   if (!arguments.images.empty()) {
     fs::create_directories(arguments.images);
@@ -97,18 +106,11 @@ std::string written(const study::StudyResult& result, const StudyArguments& argu
   const study::StudyResults results = study::read_study(arguments.out);
   std::string text = to_markdown(study::gates_table(results)) + "\n" + study::findings_in_markdown(results) +
                      to_markdown(study::arms_table(results));
-  return text + "\nall tables: camber study --tables --out " + arguments.out + "\n";
+  return text + "\nall tables: camber study tables --from " + arguments.out + "\n";
 }
 
 int run_study(StudyArguments& arguments, const CommonOptions& common) {
-  if (arguments.out.empty()) throw std::invalid_argument("[study] --out must name the study's folder, got nothing");
-  if (arguments.tables) return write_tables(arguments);
-  if (!arguments.publish.empty()) {
-    study::publish({arguments.out}, {arguments.publish});
-    print_answer("published " + arguments.out + " in " + arguments.publish + "\n");
-    return kSuccess;
-  }
-  if (!arguments.run.empty()) return run_one(arguments);
+  if (!arguments.one.empty()) return run_one(arguments);
   if (arguments.seeds < 0)
     throw std::invalid_argument("[study] --seeds must be at least 0, got " + std::to_string(arguments.seeds));
   // More than the plan has is a larger plan: `--seeds=4` is written like its field.
@@ -117,14 +119,12 @@ int run_study(StudyArguments& arguments, const CommonOptions& common) {
     if (arm != study::kDoubled) arguments.options.plan.arm(arm);
   std::unique_ptr<console::Progress> progress;
   std::int64_t shown = 0;
-  study::StudyRequest request{
-      .options = arguments.options,
-      .out = arguments.out,
-      .start = arguments.start,
-      .choice = {.only = arguments.only, .seeds = arguments.seeds},
-      .estimate_only = arguments.estimate,
-      .simulation_threads = common.threads > 0 ? static_cast<int>(common.threads)
-                                               : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))};
+  study::StudyRequest request{.options = arguments.options,
+                              .out = arguments.out,
+                              .start = arguments.start,
+                              .choice = {.only = arguments.only, .seeds = arguments.seeds},
+                              .estimate_only = arguments.estimate,
+                              .simulation_threads = threads::resolve_threads(static_cast<int>(common.threads))};
   request.say = [&](const std::string& line) {
     if (common.quiet) return;
     if (progress)
@@ -151,27 +151,77 @@ int run_study(StudyArguments& arguments, const CommonOptions& common) {
   return result.failed > 0 || result.stopped_at_gates ? kFailure : kSuccess;
 }
 
-}  // namespace
-
-void register_study(Command& program) {
-  auto arguments = std::make_shared<StudyArguments>();
-  Command& command = program.add({.name = "study",
-                                  .summary = "compare arms over seeds, from one file; continues where it stopped",
-                                  .example = "camber study --config configs/study.toml --out runs/study"});
-  command.option("--out", arguments->out, "folder of the study, or with --tables of its records");
+// What run and estimate have in common.
+void take_study(Command& command, const std::shared_ptr<StudyArguments>& arguments) {
+  command.option("--out", arguments->out, "folder of the study", Presence::kRequired);
   command.option("--resume", arguments->resume, "go on with the configuration of the study's own folder");
   command.option("--start", arguments->start, "published study whose records and base models are taken over");
-  command.option("--publish", arguments->publish, "copy plan, records and base models into this folder, as study");
   command.option("--only", arguments->only, "these arms alone");
   command.option("--seeds", arguments->seeds,
                  "so many seeds of the main arms, and of the others no more; 0: as the plan says");
-  command.option("--estimate", arguments->estimate, "say how long it would take, and leave nothing behind");
-  command.option("--tables", arguments->tables, "make every table again from the records alone");
-  command.option("--into", arguments->into, "with --tables: Markdown file with <!-- tables --> ... to put them in");
-  command.option("--images", arguments->images, "with --tables: folder for the images, as SVG");
-  command.option("--run", arguments->run, "one run alone, such as trust_s3: what the queue starts");
   command.configuration<study::StudyOptions>(arguments->options, [arguments] { return defaults_of(*arguments); });
   command.run([arguments](const CommonOptions& common) { return run_study(*arguments, common); });
+}
+
+void register_study_run(Command& study) {
+  auto arguments = std::make_shared<StudyArguments>();
+  Command& command = study.add({.name = "run",
+                                .summary = "train and evaluate every run of the plan; continues where it stopped",
+                                .example = "camber study run --config configs/study.toml --out runs/study"});
+  command.option("--one", arguments->one, "one run alone, such as trust_s3: what the queue starts");
+  take_study(command, arguments);
+}
+
+void register_study_estimate(Command& study) {
+  auto arguments = std::make_shared<StudyArguments>(StudyArguments{.estimate = true});
+  take_study(study.add({.name = "estimate",
+                        .summary = "say how long a study would take, and leave nothing behind",
+                        .example = "camber study estimate --config configs/study.toml --out runs/study"}),
+             arguments);
+}
+
+void register_study_tables(Command& study) {
+  auto arguments = std::make_shared<TablesArguments>();
+  Command& command = study.add({.name = "tables",
+                                .summary = "make every sentence and table again from the records alone",
+                                .example = "camber study tables --from study/records"});
+  command.option("--from", arguments->from, "folder of a study, or of its records", Presence::kRequired);
+  command.option("--into", arguments->into, "Markdown file with <!-- tables --> ... to put them in");
+  command.option("--images", arguments->images, "folder for the images, as SVG");
+  command.run([arguments](const CommonOptions&) { return write_tables(*arguments); }, {Format::kText});
+}
+
+void register_study_publish(Command& study) {
+  auto arguments = std::make_shared<PublishArguments>();
+  Command& command = study.add({.name = "publish",
+                                .summary = "copy plan, records and base models, for others to go on from",
+                                .example = "camber study publish --from runs/study --to study"});
+  command.option("--from", arguments->from, "folder of the study", Presence::kRequired);
+  command.option("--to", arguments->to, "folder to write", Presence::kRequired);
+  command.run(
+      [arguments](const CommonOptions&) {
+        study::publish({arguments->from}, {arguments->to});
+        print_answer("published " + arguments->from + " in " + arguments->to + "\n");
+        return kSuccess;
+      },
+      {Format::kText});
+}
+
+}  // namespace
+
+void register_study(Command& program) {
+  Command& command = program.add({.name = "study",
+                                  .summary = "compare arms over seeds, from one file",
+                                  .example = "camber study run --config configs/study.toml --out runs/study"});
+  command.moved({{"--tables", "camber study tables --from FOLDER"},
+                 {"--publish", "camber study publish --from FOLDER --to FOLDER"},
+                 {"--estimate", "camber study estimate --out FOLDER"},
+                 {"--run", "camber study run --out FOLDER --one RUN"},
+                 {"--", "camber study run --out FOLDER"}});
+  register_study_run(command);
+  register_study_estimate(command);
+  register_study_tables(command);
+  register_study_publish(command);
 }
 
 }  // namespace camber::app

@@ -7,7 +7,7 @@
 
 #include <torch/types.h>
 
-#include "camber/nn/query_placement.h"
+#include "camber/nn/query_projection.h"
 
 namespace camber::detection {
 

@@ -125,11 +125,11 @@ void Study::measure() {
     say("measuring a few steps");
     const StudyRun probe{"probe", 0};
     std::string problem;
-    run_queue(
-        {{.key = probe.key(),
-          .command = {own_program(), "study", "--out", folder_.path.string(), "--run", probe.key(), "--threads", "1"},
-          .log = folder_.log(probe.key())}},
-        1, {.ends = [&problem](const QueueTask&, const std::string& failure) { problem = failure; }});
+    run_queue({{.key = probe.key(),
+                .command = {own_program(), "study", "run", "--out", folder_.path.string(), "--one", probe.key(),
+                            "--threads", "1"},
+                .log = folder_.log(probe.key())}},
+              1, {.ends = [&problem](const QueueTask&, const std::string& failure) { problem = failure; }});
     if (!problem.empty()) throw std::runtime_error("[study] the probe failed: " + problem);
   }
   costs_ = known_costs(folder_);
@@ -200,10 +200,10 @@ void Study::run_all(const std::vector<StudyRun>& runs) {
       if (run.arm != kBase) fs::remove_all(folder_.run(run));  // left by a kill just after its record
       continue;
     }
-    QueueTask task{
-        .key = run.key(),
-        .command = {own_program(), "study", "--out", folder_.path.string(), "--run", run.key(), "--threads", "1"},
-        .log = folder_.log(run.key())};
+    QueueTask task{.key = run.key(),
+                   .command = {own_program(), "study", "run", "--out", folder_.path.string(), "--one", run.key(),
+                               "--threads", "1"},
+                   .log = folder_.log(run.key())};
     const StudyRun base{kBase, run.seed};
     const bool branches = run.arm != kBase && training_of(request_.options, run).branches;
     if (branches && !is_done(base)) {

@@ -20,7 +20,7 @@ void copy_whole(const fs::path& from, const fs::path& to) {
 
 void publish(const StudyFolder& from, const PublishedStudy& to) {
   if (!fs::exists(from.plan()))
-    throw std::invalid_argument("[study] --out must hold a study that was begun, got " + from.path.string() +
+    throw std::invalid_argument("[study] --from must hold a study that was begun, got " + from.path.string() +
                                 " without records");
   copy_whole(from.plan(), to.records() / from.plan().filename());
   for (const RunRecord& record : read_run_records(from.records())) {

@@ -31,7 +31,7 @@ class StudyProgram : public testing::Test {
     folder_ = fs::temp_directory_path() / ("camber_study_program_" + std::to_string(getpid()));
     fs::create_directories(folder_);
     fs::create_directory_symlink(fs::path(source) / "configs", folder_ / "configs");
-    const Answer whole = call("study --out whole " + kTiny);
+    const Answer whole = call("study run --out whole " + kTiny);
     ASSERT_EQ(whole.code, 0) << whole.errors;
     whole_ = whole;
   }
@@ -103,7 +103,7 @@ TEST_F(StudyProgram, MeasuresWhatEvalMeasures) {
 
 TEST_F(StudyProgram, AConditionThatIsNoneIsRefusedBeforeTheWork) {
   const Answer unknown =
-      call("study --out none " + kTiny + " --conditions='[\"clean\", \"frozen:5\", \"stale:5\", \"frozn\"]'");
+      call("study run --out none " + kTiny + " --conditions='[\"clean\", \"frozen:5\", \"stale:5\", \"frozn\"]'");
   EXPECT_EQ(unknown.code, 2) << unknown.errors;
   EXPECT_NE(unknown.errors.find("did you mean 'frozen'?"), std::string::npos) << unknown.errors;
   EXPECT_FALSE(fs::exists(folder_ / "none"));
@@ -132,7 +132,7 @@ TEST_F(StudyProgram, GoesOnAfterAKillToTheSameNumbers) {
   const pid_t process = fork();
   if (process == 0) {
     [[maybe_unused]] const int moved = chdir(folder_.c_str());
-    const std::string command = "exec '" + program_ + "' study --out killed " + kTiny + " 2>/dev/null >/dev/null";
+    const std::string command = "exec '" + program_ + "' study run --out killed " + kTiny + " 2>/dev/null >/dev/null";
     execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
     _exit(127);
   }
@@ -140,7 +140,7 @@ TEST_F(StudyProgram, GoesOnAfterAKillToTheSameNumbers) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   kill(process, SIGKILL);
   waitpid(process, nullptr, 0);
-  const Answer again = call("study --out killed --resume --seeds 1 --only plain,trust,fixed_0,rule");
+  const Answer again = call("study run --out killed --resume --seeds 1 --only plain,trust,fixed_0,rule");
   ASSERT_EQ(again.code, 0) << again.errors;
   EXPECT_EQ(records("killed"), records("whole"));
 }
@@ -151,7 +151,7 @@ TEST_F(StudyProgram, RepeatsNoRunAndRemakesABaseThatIsGone) {
   fs::remove_all(folder_ / "copy/runs");
   fs::remove(folder_ / "copy/records/trust_s0.json");
   const auto plain = written("plain_s0.json"), base = written("base_s0.json");
-  const Answer again = call("study --out copy " + kTiny);
+  const Answer again = call("study run --out copy " + kTiny);
   ASSERT_EQ(again.code, 0) << again.errors;
   EXPECT_EQ(written("plain_s0.json"), plain);
   EXPECT_EQ(written("base_s0.json"), base);
@@ -159,10 +159,10 @@ TEST_F(StudyProgram, RepeatsNoRunAndRemakesABaseThatIsGone) {
 }
 
 TEST_F(StudyProgram, GoesOnElsewhereFromWhatWasPublished) {
-  ASSERT_EQ(call("study --out whole --publish published").code, 0);
-  EXPECT_EQ(call("study --tables --out published/records").output, call("study --tables --out whole").output);
+  ASSERT_EQ(call("study publish --from whole --to published").code, 0);
+  EXPECT_EQ(call("study tables --from published/records").output, call("study tables --from whole").output);
   fs::remove(folder_ / "published/records/trust_s0.json");
-  const Answer again = call("study --out elsewhere --start published " + kTiny);
+  const Answer again = call("study run --out elsewhere --start published " + kTiny);
   ASSERT_EQ(again.code, 0) << again.errors;
   EXPECT_NE(again.errors.find("5 runs, 4 of them done"), std::string::npos) << again.errors;
   EXPECT_EQ(records("elsewhere"), records("whole"));
@@ -170,7 +170,7 @@ TEST_F(StudyProgram, GoesOnElsewhereFromWhatWasPublished) {
 
 // Records of another version of the arithmetic, with a base and without: told in a sentence, neither failed nor mixed.
 TEST_F(StudyProgram, GoesOnFromRecordsOfOtherNumericsAndSaysSo) {
-  ASSERT_EQ(call("study --out whole --publish earlier").code, 0);
+  ASSERT_EQ(call("study publish --from whole --to earlier").code, 0);
   for (const auto& entry : fs::directory_iterator(folder_ / "earlier/records")) {
     if (entry.path().extension() != ".json") continue;
     OrderedJson record = OrderedJson::parse(storage::read_file(entry.path()));
@@ -179,8 +179,8 @@ TEST_F(StudyProgram, GoesOnFromRecordsOfOtherNumericsAndSaysSo) {
     std::ofstream(entry.path()) << record.dump();
   }
   fs::remove(folder_ / "earlier/records/trust_s0.json");
-  EXPECT_EQ(call("study --tables --out earlier/records").code, 0);
-  const Answer going_on = call("study --out later --start earlier " + kTiny);
+  EXPECT_EQ(call("study tables --from earlier/records").code, 0);
+  const Answer going_on = call("study run --out later --start earlier " + kTiny);
   ASSERT_EQ(going_on.code, 0) << going_on.errors;
   EXPECT_NE(going_on.errors.find("(and 3 more) was made with numerics 1, this program computes with 2"),
             std::string::npos)
@@ -193,19 +193,19 @@ TEST_F(StudyProgram, GoesOnFromRecordsOfOtherNumericsAndSaysSo) {
   OrderedJson base = OrderedJson::parse(storage::read_file(folder_ / "earlier/records/base_s0.json"));
   base["weights"] = "0123456789abcdef";
   std::ofstream(folder_ / "earlier/records/base_s0.json") << base.dump();
-  const Answer made_again = call("study --out anew --start earlier " + kTiny);
+  const Answer made_again = call("study run --out anew --start earlier " + kTiny);
   ASSERT_EQ(made_again.code, 0) << made_again.errors;
   EXPECT_EQ(records("anew"), records("whole"));
 }
 
 TEST_F(StudyProgram, RefusesABaseThatIsNotItsRecords) {
-  ASSERT_EQ(call("study --out whole --publish foreign").code, 0);
+  ASSERT_EQ(call("study publish --from whole --to foreign").code, 0);
   fs::remove(folder_ / "foreign/records/trust_s0.json");
   const fs::path record = folder_ / "foreign/records/base_s0.json";
   OrderedJson other = OrderedJson::parse(storage::read_file(record));
   other["weights"] = "0123456789abcdef";
   std::ofstream(record) << other.dump();
-  const Answer answer = call("study --out stranger --start foreign " + kTiny);
+  const Answer answer = call("study run --out stranger --start foreign " + kTiny);
   EXPECT_EQ(answer.code, 1);
   EXPECT_NE(answer.errors.find("must have the weights 0123456789abcdef of its record"), std::string::npos)
       << answer.errors;
@@ -217,13 +217,13 @@ TEST_F(StudyProgram, FailsOneRunWithoutFailingTheRest) {
   fs::remove(folder_ / "failing/records/plain_s0.json");
   // Its weights are damaged: every branch that starts from them fails with a sentence.
   fs::resize_file(folder_ / "failing/runs/base_s0/model.safetensors", 1000);
-  const Answer failing = call("study --out failing " + kTiny);
+  const Answer failing = call("study run --out failing " + kTiny);
   EXPECT_EQ(failing.code, 1);
   EXPECT_NE(failing.errors.find("trust_s0 failed: camber: "), std::string::npos) << failing.errors;
   EXPECT_NE(storage::read_file(folder_ / "failing/failed/plain_s0.txt").find("model.safetensors"), std::string::npos);
   EXPECT_EQ(records("failing").size(), records("whole").size() - 2) << "all but the two that failed";
   fs::remove_all(folder_ / "failing/runs");
-  const Answer mended = call("study --out failing " + kTiny);
+  const Answer mended = call("study run --out failing " + kTiny);
   EXPECT_EQ(mended.code, 0) << mended.errors;
   EXPECT_FALSE(fs::exists(folder_ / "failing/failed/plain_s0.txt"));
   EXPECT_EQ(records("failing"), records("whole"));
@@ -231,14 +231,14 @@ TEST_F(StudyProgram, FailsOneRunWithoutFailingTheRest) {
 
 TEST_F(StudyProgram, MakesTablesFromRecordsAlone) {
   fs::copy(folder_ / "whole/records", folder_ / "records_only");
-  const Answer tables = call("study --tables --out records_only");
+  const Answer tables = call("study tables --from records_only");
   ASSERT_EQ(tables.code, 0) << tables.errors;
-  EXPECT_EQ(call("study --tables --out whole").output, tables.output);
+  EXPECT_EQ(call("study tables --from whole").output, tables.output);
   std::ofstream(folder_ / "page.md") << "# Page\n<!-- tables -->\nold\n<!-- end of tables -->\nend\n";
-  ASSERT_EQ(call("study --tables --out records_only --into page.md").code, 0);
+  ASSERT_EQ(call("study tables --from records_only --into page.md").code, 0);
   EXPECT_EQ(storage::read_file(folder_ / "page.md"),
             "# Page\n<!-- tables -->\n" + tables.output + "<!-- end of tables -->\nend\n");
-  ASSERT_EQ(call("study --tables --out records_only --into page.md --images drawn/here").code, 0);
+  ASSERT_EQ(call("study tables --from records_only --into page.md --images drawn/here").code, 0);
   EXPECT_NE(storage::read_file(folder_ / "drawn/here/arms.svg").find("<svg"), std::string::npos);
 }
 
@@ -246,7 +246,7 @@ TEST_F(StudyProgram, TheDocumentedTablesAreThoseOfTheRecords) {
   const fs::path study = fs::path(std::getenv("CAMBER_SOURCE")) / "study";
   const auto made_again = [&](const fs::path& document, const fs::path& records, const std::string& images) {
     fs::copy_file(document, folder_ / "document.md", fs::copy_options::overwrite_existing);
-    ASSERT_EQ(call("study --tables --out '" + records.string() + "' --into document.md" + images).code, 0);
+    ASSERT_EQ(call("study tables --from '" + records.string() + "' --into document.md" + images).code, 0);
     EXPECT_EQ(storage::read_file(folder_ / "document.md"), storage::read_file(document));
   };
   for (const char* plan : {"2800_steps", "5600_steps"})
@@ -259,14 +259,14 @@ TEST_F(StudyProgram, TheDocumentedTablesAreThoseOfTheRecords) {
 TEST_F(StudyProgram, RunsAsManySeedsAsAreAskedFor) {
   const std::string plan = kTiny.substr(0, kTiny.find(" --seeds 1")) + " --only plain ";
   const auto runs_of = [&](const std::string& seeds) {
-    const Answer answer = call("study --estimate --out asked --format json " + plan + seeds);
+    const Answer answer = call("study estimate --out asked --format json " + plan + seeds);
     EXPECT_EQ(answer.code, 0) << answer.errors;
     return answer.code == 0 ? OrderedJson::parse(answer.output)["runs"].get<int>() : -1;
   };
   EXPECT_EQ(runs_of("--seeds=1"), 2) << "a base and a branch";
   EXPECT_EQ(runs_of("--seeds=4"), 8) << "more than the plan's own";
   EXPECT_EQ(runs_of("--seeds 4"), 8);
-  EXPECT_EQ(call("study --estimate --out asked --seeds -1 " + plan).errors,
+  EXPECT_EQ(call("study estimate --out asked --seeds -1 " + plan).errors,
             "camber: [study] --seeds must be at least 0, got -1\n");
 }
 
@@ -278,14 +278,14 @@ TEST_F(StudyProgram, AnEstimateLeavesNothingBehind) {
   };
   std::string absent = kTiny;
   absent.replace(absent.find("--world.root=world"), 18, "--world.root=no_world");
-  call("study --estimate --out none " + absent);  // its streams' files are there now
+  call("study estimate --out none " + absent);  // its streams' files are there now
   const auto before = names();
-  const Answer estimate = call("study --estimate --out none " + absent);
+  const Answer estimate = call("study estimate --out none " + absent);
   ASSERT_EQ(estimate.code, 0) << estimate.errors;
   EXPECT_NE(estimate.errors.find("5 runs, 0 of them done"), std::string::npos) << estimate.errors;
   EXPECT_FALSE(fs::exists(folder_ / "no_world"));
   EXPECT_FALSE(fs::exists(folder_ / "none"));
-  const Answer known = call("study --estimate --out whole " + kTiny);
+  const Answer known = call("study estimate --out whole " + kTiny);
   ASSERT_EQ(known.code, 0) << known.errors;
   EXPECT_NE(known.errors.find("5 runs, 5 of them done"), std::string::npos) << known.errors;
   EXPECT_EQ(names(), before);
@@ -297,16 +297,34 @@ TEST_F(StudyProgram, RefusesWithOneSentence) {
     EXPECT_EQ(answer.code, 2) << arguments;
     EXPECT_NE(answer.errors.find(words), std::string::npos) << answer.errors;
   };
-  refused("study", "--out must name");
-  refused("study --out new", "give a configuration with --config");
-  refused("study --out nowhere --resume", "without study.toml");
-  refused("study --out nowhere --publish there", "without records");
-  refused("study --out new " + kTiny + " --start configs", "--start must hold a published study");
-  refused("study --tables --out configs", "plan.toml");
-  refused("study --out new --config configs/study_small.toml --only trst", "did you mean 'trust'?");
-  refused("study --out whole " + kTiny + " --training.log_every=3", "of another");
-  refused("study --out new " + kTiny + " --arms.2.exempt=false", "must have scales that reach their bounds");
+  refused("study", "needs a sub-command: run, estimate, tables or publish");
+  refused("study run", "--out is required");
+  refused("study tables", "--from is required");
+  refused("study publish --from whole", "--to is required");
+  refused("study run --out new", "give a configuration with --config");
+  refused("study run --out nowhere --resume", "without study.toml");
+  refused("study publish --from nowhere --to there", "without records");
+  refused("study run --out new " + kTiny + " --start configs", "--start must hold a published study");
+  refused("study tables --from configs", "plan.toml");
+  refused("study run --out new --config configs/study_small.toml --only trst", "did you mean 'trust'?");
+  refused("study run --out whole " + kTiny + " --training.log_every=3", "of another");
+  refused("study run --out new " + kTiny + " --arms.2.exempt=false", "must have scales that reach their bounds");
   EXPECT_FALSE(fs::exists(folder_ / "new/records/base_s0.json"));
+}
+
+TEST_F(StudyProgram, AnswersTheFormsOfEarlierVersionsWithTheNewOnes) {
+  const auto answered = [&](const std::string& arguments, const std::string& sentence) {
+    const Answer answer = call(arguments);
+    EXPECT_EQ(answer.code, 2) << arguments;
+    EXPECT_EQ(answer.errors, "camber: [study] " + sentence + "\n");
+  };
+  answered("study --config configs/study.toml --out new", "--config is now given as 'camber study run --out FOLDER'");
+  answered("study --base_steps=4", "--base_steps is now given as 'camber study run --out FOLDER'");
+  answered("study --out new --estimate", "--estimate is now given as 'camber study estimate --out FOLDER'");
+  answered("study --out new --run trust_s0", "--run is now given as 'camber study run --out FOLDER --one RUN'");
+  answered("study --tables --out whole", "--tables is now given as 'camber study tables --from FOLDER'");
+  answered("study --out whole --publish there",
+           "--publish is now given as 'camber study publish --from FOLDER --to FOLDER'");
 }
 
 }  // namespace

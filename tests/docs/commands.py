@@ -24,7 +24,10 @@ FEW_EPISODES = "--training.episodes=2 --tests.0.episodes=2 --tests.1.episodes=2"
 
 # What makes a command a matter of seconds: (what to look for, what stands there instead).
 SHORTER = (
-    (r"^study --config configs/study\.toml", f"study --config configs/study_small.toml {TINY_STUDY}"),
+    (
+        r"^study (run|estimate) --config configs/study\.toml",
+        rf"study \1 --config configs/study_small.toml {TINY_STUDY}",
+    ),
     (r"^(simulate .*)--scenes 280", r"\1--scenes 20 --world.frames=3"),
     (r"^(train --config configs/demo\.toml.*)", r"\1 --loop.steps=2 --evaluation.limit=2 '--evaluation.faults=[]'"),
     (r"^(eval .*)--limit 200", r"\1--limit 2"),
