@@ -1,6 +1,7 @@
 # One CMake target a room, so that the linker and the include path enforce who may know whom.
 # GCC 12 sees overlapping copies in `"text" + std::string` that are not there (GCC bug 105651).
 add_library(camber_flags INTERFACE)
+add_library(camber::flags ALIAS camber_flags)
 target_compile_options(camber_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
                        $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
                        $<$<BOOL:${CAMBER_WARNINGS_AS_ERRORS}>:-Werror>)
@@ -43,7 +44,7 @@ function(camber_add_room room)
   target_include_directories(camber_${room} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
                              PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(camber_${room} PUBLIC ${ROOM_NEEDS} PRIVATE $<BUILD_INTERFACE:camber_flags> ${ROOM_USES})
+  target_link_libraries(camber_${room} PUBLIC ${ROOM_NEEDS} PRIVATE $<BUILD_INTERFACE:camber::flags> ${ROOM_USES})
   target_compile_features(camber_${room} PUBLIC cxx_std_20)
   if(NOT ROOM_HOT)
     camber_compile_quickly(camber_${room})
@@ -59,7 +60,7 @@ function(camber_add_hot_sources room)
   add_library(camber_${room}_hot OBJECT ${ARGN})
   target_include_directories(camber_${room}_hot PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   get_target_property(needs camber_${room} CAMBER_NEEDS)
-  target_link_libraries(camber_${room}_hot PRIVATE ${needs} camber_flags)
+  target_link_libraries(camber_${room}_hot PRIVATE ${needs} camber::flags)
   target_compile_features(camber_${room}_hot PRIVATE cxx_std_20)
   target_sources(camber_${room} PRIVATE $<TARGET_OBJECTS:camber_${room}_hot>)
 endfunction()

@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include "apps/camber/commands.h"
+#include "apps/console/progress.h"
 #include "camber/benchmarks/attention.h"
 #include "camber/benchmarks/head.h"
 #include "camber/config/numbers.h"
-#include "camber/console/progress.h"
 
 namespace camber::app {
 namespace {

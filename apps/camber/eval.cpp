@@ -2,7 +2,7 @@
 
 #include "apps/camber/commands.h"
 #include "apps/camber/detector_arguments.h"
-#include "camber/console/progress.h"
+#include "apps/console/progress.h"
 #include "camber/data/fault.h"
 #include "camber/runs/detector_evaluation.h"
 #include "camber/storage/atomic_file.h"

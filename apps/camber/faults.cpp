@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "apps/camber/commands.h"
-#include "camber/console/progress.h"
+#include "apps/console/progress.h"
 #include "camber/data/fault_copy.h"
 
 namespace camber::app {

@@ -4,8 +4,8 @@
 
 #include "apps/camber/commands.h"
 #include "apps/camber/interruption.h"
+#include "apps/console/progress.h"
 #include "camber/config/options.h"
-#include "camber/console/progress.h"
 #include "camber/runs/fewshot_run.h"
 #include "camber/train/run_folder.h"
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "apps/camber/commands.h"
-#include "camber/console/progress.h"
+#include "apps/console/progress.h"
 #include "camber/data/cue_separation.h"
 #include "camber/data/frame_image.h"
 #include "camber/data/gates.h"

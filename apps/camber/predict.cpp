@@ -6,8 +6,8 @@
 
 #include "apps/camber/commands.h"
 #include "apps/camber/detector_arguments.h"
+#include "apps/console/progress.h"
 #include "camber/config/names.h"
-#include "camber/console/progress.h"
 #include "camber/data/fault.h"
 #include "camber/eval/results_file.h"
 #include "camber/runs/detector_image.h"

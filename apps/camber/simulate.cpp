@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "apps/camber/commands.h"
+#include "apps/console/progress.h"
 #include "camber/config/options.h"
-#include "camber/console/progress.h"
 #include "camber/threads/tasks.h"
 
 namespace camber::app {

@@ -11,7 +11,7 @@
 #include <ATen/Parallel.h>
 
 #include "apps/camber/commands.h"
-#include "camber/console/progress.h"
+#include "apps/console/progress.h"
 #include "camber/report/study_report.h"
 #include "camber/runs/study_published.h"
 #include "camber/storage/atomic_file.h"

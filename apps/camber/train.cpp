@@ -8,7 +8,7 @@
 
 #include "apps/camber/commands.h"
 #include "apps/camber/interruption.h"
-#include "camber/console/progress.h"
+#include "apps/console/progress.h"
 #include "camber/runs/detector_run.h"
 
 namespace camber::app {

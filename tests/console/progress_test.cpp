@@ -1,4 +1,4 @@
-#include "camber/console/progress.h"
+#include "apps/console/progress.h"
 
 #include <thread>
 #include <vector>
