@@ -149,26 +149,4 @@ Image load_image(const std::filesystem::path& path, ImageSize source, const geom
   return transform_image(decode_jpeg(bytes, path.string(), transform.resize), source, transform);
 }
 
-void ImageNormalization::validate() const {
-  if (mean.size() != 3 || deviation.size() != 3)
-    throw std::invalid_argument("[ImageNormalization] mean and deviation must have 3 numbers each, got " +
-                                std::to_string(mean.size()) + " and " + std::to_string(deviation.size()));
-  for (const double value : deviation)
-    if (!(value > 0))
-      throw std::invalid_argument("[ImageNormalization] deviation must be above 0, got " + std::to_string(value));
-}
-
-void normalize_image(const Image& image, const ImageNormalization& normalization, float* planes) {
-  normalization.validate();
-  const std::int64_t count = image.width * image.height;
-  for (std::size_t plane = 0; plane < 3; ++plane) {
-    const std::size_t colour = normalization.blue_first ? 2 - plane : plane;
-    const auto mean = static_cast<float>(normalization.mean[plane]);
-    const auto factor = static_cast<float>(1 / normalization.deviation[plane]);
-    const std::uint8_t* byte = image.pixels.data() + colour;
-    float* result = planes + static_cast<std::int64_t>(plane) * count;
-    for (std::int64_t i = 0; i < count; ++i) result[i] = (static_cast<float>(byte[3 * i]) - mean) * factor;
-  }
-}
-
 }  // namespace camber::data

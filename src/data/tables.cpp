@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "camber/data/paths.h"
+#include "camber/json/file.h"
 #include "camber/json/record_chunks.h"
 #include "camber/json/scanner.h"
 #include "data/table_rows.h"
@@ -59,12 +60,7 @@ RowChunk<Row> parse_rows(simdjson::ondemand::parser& parser, json::RecordChunk& 
   RowContext<Row> context{tables, chunk};
   std::string_view token;
   try {
-    simdjson::ondemand::document document;
-    simdjson::ondemand::value elements;
-    auto error = parser.iterate(records.padded()).get(document);
-    if (!error) error = document.get_value().get(elements);
-    if (error) throw json::ValueError(std::string("is damaged: ") + simdjson::error_message(error));
-    json::for_each_element(elements, "the table", [&](json::Value element) {
+    const auto read_one = [&](json::Value element) {
       token = {};
       Row& row = chunk.rows.emplace_back();
       try {
@@ -73,7 +69,9 @@ RowChunk<Row> parse_rows(simdjson::ondemand::parser& parser, json::RecordChunk& 
         token = row.token;
         throw;
       }
-    });
+    };
+    json::read_text(parser, records,
+                    [&](json::Value elements) { json::for_each_element(elements, "the table", read_one); });
   } catch (const json::ValueError& error) {
     refuse_row(path, records.first_record + (chunk.rows.empty() ? 0 : chunk.rows.size() - 1), token, error.what());
   }

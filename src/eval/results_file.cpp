@@ -81,12 +81,7 @@ ParsedChunk parse_chunk(simdjson::ondemand::parser& parser, json::RecordChunk& c
   ParsedChunk parsed;
   std::string token;
   try {
-    simdjson::ondemand::document document;
-    simdjson::ondemand::value members;
-    auto error = parser.iterate(chunk.padded()).get(document);
-    if (!error) error = document.get_value().get(members);
-    if (error) throw ValueError(std::string("is damaged: ") + simdjson::error_message(error));
-    json::for_each_field(members, "results", [&](std::string_view name, Value boxes) {
+    const auto read_sample = [&](std::string_view name, Value boxes) {
       token = name;
       if (wanted != nullptr && !wanted->contains(name)) return json::skip(boxes);
       parsed.boxes.open_sample(token);
@@ -96,7 +91,8 @@ ParsedChunk parse_chunk(simdjson::ondemand::parser& parser, json::RecordChunk& c
         if (own != token) parsed.elsewhere.emplace_back(parsed.boxes.boxes.size(), own);
         parsed.boxes.push(box);
       });
-    });
+    };
+    json::read_text(parser, chunk, [&](Value members) { json::for_each_field(members, "results", read_sample); });
   } catch (const ValueError& error) {
     std::string sentence = "[read_results] " + path.string();
     if (!token.empty()) sentence += ", sample '" + json::shown_text(token) + "'";

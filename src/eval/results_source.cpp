@@ -57,7 +57,8 @@ void ResultsSource::read_other(const std::string& key) {
 void ResultsSource::check(const std::string& key, std::string text) {
   json::RecordChunk chunk{.text = "[" + key + "," + std::move(text) + "]"};
   try {
-    json::read_text(chunk, [](json::Value value) { json::skip(value); });
+    simdjson::ondemand::parser parser;
+    json::read_text(parser, chunk, [](json::Value value) { json::skip(value); });
   } catch (const json::ValueError& error) {
     scanner_.refuse("field " + json::shown_text(key) + ": " + error.what());
   }

@@ -72,6 +72,13 @@ std::uint64_t prefix_xor(std::uint64_t bits) {
   return bits;
 }
 
+// Whether a character inside a string is its closing quote; `escaped` goes from one to the next.
+bool ends_string(char c, bool& escaped) {
+  const bool quote = c == '"' && !escaped;
+  escaped = c == '\\' && !escaped;
+  return quote;
+}
+
 // Where brackets close: fed with the characters of one nested value from its first bracket on.
 class BracketBalance {
  public:
@@ -107,12 +114,7 @@ class BracketBalance {
     for (std::size_t i = 0; i < size; ++i) {
       const char c = text[i];
       if (in_string_) {
-        if (escaped_)
-          escaped_ = false;
-        else if (c == '\\')
-          escaped_ = true;
-        else if (c == '"')
-          in_string_ = false;
+        in_string_ = !ends_string(c, escaped_);
       } else if (c == '"') {
         in_string_ = true;
       } else if (c == '{' || c == '[') {
@@ -233,13 +235,7 @@ void Scanner::append_string(std::string& text) {
       count = 0;
       if (!refill()) refuse("ends in the middle of a string");
     }
-    const char c = buffer_[cursor_ + count++];
-    if (escaped)
-      escaped = false;
-    else if (c == '\\')
-      escaped = true;
-    else if (c == '"')
-      closed = true;
+    closed = ends_string(buffer_[cursor_ + count++], escaped);
   }
   append_taken(text, count);
 }

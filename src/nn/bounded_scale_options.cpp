@@ -1,8 +1,8 @@
 #include <charconv>
 #include <cmath>
-#include <sstream>
 #include <stdexcept>
 
+#include <camber/config/sentence.h>
 #include <camber/nn/bounded_scale_options.h>
 
 namespace camber::nn {
@@ -15,10 +15,7 @@ std::string text(double value) {
 
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
-  std::ostringstream sentence;
-  sentence << "[bounded_scale] ";
-  (sentence << ... << parts);
-  throw std::invalid_argument(sentence.str());
+  throw std::invalid_argument(config::sentence("[bounded_scale] ", parts...));
 }
 
 void check_finite(const std::string& field, double value) {

@@ -10,10 +10,6 @@ void QueryRouterOptions::validate() const {
                       size);
 }
 
-SensorCues SensorCues::neutral(std::int64_t batch, std::int64_t num_sensors) {
-  return {.age = torch::full({batch, num_sensors}, 0.5), .level = torch::zeros({batch, num_sensors})};
-}
-
 QueryRouterImpl::QueryRouterImpl(QueryRouterOptions router_options) : options(router_options) {
   options.validate();
   reset();

@@ -2,12 +2,12 @@
 #include <stdexcept>
 
 #include <camber/config/numbers.h>
+#include <camber/config/sentence.h>
 #include <camber/train/checkpoint.h>
 #include <camber/weights/load.h>
 #include <nlohmann/json.hpp>
 
 #include "train/optimizer_state.h"
-#include "train/sentence.h"
 
 namespace camber::train {
 namespace {
@@ -26,7 +26,7 @@ constexpr const char* kNumbersKey = "numbers";
 constexpr const char* kChecksumsKey = "checksums";
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
-  throw std::runtime_error(sentence("[checkpoint] ", path.string(), ": ", what));
+  throw std::runtime_error(config::sentence("[checkpoint] ", path.string(), ": ", what));
 }
 
 storage::Metadata metadata_of(const CheckpointInfo& info) {
@@ -47,7 +47,7 @@ CheckpointInfo info_of(const std::filesystem::path& path, const SafetensorsFile&
       for (const auto& [name, text] : nlohmann::json::parse(found->second).get<std::map<std::string, std::string>>())
         info.numbers[name] = config::read_number(text).value();
   } catch (const std::exception& error) {
-    refuse(path, sentence("the counters in the metadata must be JSON objects of numbers: ", error.what()));
+    refuse(path, config::sentence("the counters in the metadata must be JSON objects of numbers: ", error.what()));
   }
   for (const char* key : {kCountersKey, kNumbersKey, kChecksumsKey, weights::kNumericsKey}) info.metadata.erase(key);
   return info;
@@ -76,14 +76,14 @@ void check_all(const StateFile& file, std::vector<NamedTensor>& wanted, const st
   for (const NamedTensor& entry : wanted) {
     names.insert(entry.name);
     const TensorView* view = file.find(entry.name);
-    if (view == nullptr) refuse(path, sentence("tensor '", entry.name, "' of the model is missing"));
+    if (view == nullptr) refuse(path, config::sentence("tensor '", entry.name, "' of the model is missing"));
     if (!fits(*view, entry.tensor))
-      refuse(path, sentence("tensor '", entry.name, "' must be ", shape_text(entry.tensor), " as in the model, got ",
-                            shape_text(*view)));
+      refuse(path, config::sentence("tensor '", entry.name, "' must be ", shape_text(entry.tensor),
+                                    " as in the model, got ", shape_text(*view)));
   }
   for (const TensorView& view : file.tensors())
     if (view.name.starts_with(prefix) && !names.contains(view.name))
-      refuse(path, sentence("tensor '", view.name, "' belongs to nothing in this model"));
+      refuse(path, config::sentence("tensor '", view.name, "' belongs to nothing in this model"));
 }
 
 void copy_all(const SafetensorsFile& file, const std::vector<NamedTensor>& into) {

@@ -3,9 +3,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include <camber/config/sentence.h>
 #include <camber/train/checkpoint.h>
-
-#include "train/sentence.h"
 
 namespace camber::train {
 
@@ -31,7 +30,8 @@ void CheckpointFolder::save_best(const TrainingState& state, const CheckpointInf
 }
 
 void CheckpointFolder::save_numbered(const TrainingState& state, const CheckpointInfo& info, std::int64_t step) const {
-  save_checkpoint(folder_ / sentence("step_", std::setfill('0'), std::setw(7), step, ".safetensors"), state, info);
+  save_checkpoint(folder_ / config::sentence("step_", std::setfill('0'), std::setw(7), step, ".safetensors"), state,
+                  info);
 }
 
 std::optional<CheckpointFolder::Resumed> CheckpointFolder::resume(const TrainingState& state) const {

@@ -1,8 +1,7 @@
 #include <cmath>
 
+#include <camber/config/sentence.h>
 #include <camber/train/gradient_guard.h>
-
-#include "train/sentence.h"
 
 namespace camber::train {
 namespace {
@@ -17,7 +16,7 @@ std::optional<std::string> broken_values(const torch::Tensor& tensor) {
   if (nans + infinities == 0) {
     return std::nullopt;
   }
-  return sentence(nans, " NaN and ", infinities, " infinite among ", tensor.numel(), " values");
+  return config::sentence(nans, " NaN and ", infinities, " infinite among ", tensor.numel(), " values");
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
+#include <camber/config/sentence.h>
 #include <camber/train/health_adapter.h>
-
-#include "train/sentence.h"
 
 namespace camber::train {
 
@@ -37,7 +36,7 @@ void HealthAdapter::add_scales(const ScaleProjector& projector, const std::vecto
           .num_steps = steps,
           .steps_at_bound = at_bound[k].item<double>() * steps};
       if (value.numel() > 1) {
-        sample.name = sentence(sample.name, "/", k);
+        sample.name = config::sentence(sample.name, "/", k);
       }
       if (i < reaches.size()) {
         const std::vector<double>& start = reaches[i].start;

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <unordered_set>
 
+#include <camber/config/sentence.h>
 #include <camber/nn/bounded_scale.h>
 #include <camber/train/optimizer_groups.h>
 
@@ -17,10 +18,7 @@ namespace {
 
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
-  std::ostringstream sentence;
-  sentence << "[optimizer_groups] ";
-  (sentence << ... << parts);
-  throw std::invalid_argument(sentence.str());
+  throw std::invalid_argument(config::sentence("[optimizer_groups] ", parts...));
 }
 
 void check_multiplier(const std::string& field, double value) {
@@ -170,16 +168,6 @@ std::unique_ptr<torch::optim::Optimizer> OptimizerGroups::make_optimizer(const O
     optimizer->param_groups()[i].set_options(group_options(options, groups_[i]));
   }
   return optimizer;
-}
-
-void OptimizerGroups::set_learning_rate(torch::optim::Optimizer& optimizer, double base) const {
-  if (optimizer.param_groups().size() != groups_.size()) {
-    fail("optimizer must come from make_optimizer, got one with ", optimizer.param_groups().size(),
-         " groups instead of ", groups_.size());
-  }
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
-    optimizer.param_groups()[i].options().set_lr(base * groups_[i].lr_mult);
-  }
 }
 
 std::string OptimizerGroups::table() const {

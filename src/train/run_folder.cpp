@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include <camber/config/sentence.h>
 #include <camber/storage/atomic_file.h>
 #include <camber/storage/file.h>
 #include <camber/train/run_folder.h>
@@ -14,7 +15,6 @@
 
 #include "camber/kernels/isa.h"
 #include "camber_commit.h"
-#include "train/sentence.h"
 
 namespace camber::train {
 namespace {
@@ -68,9 +68,9 @@ std::string fingerprint_of_tables(const std::filesystem::path& folder) {
   std::string sums;
   for (const std::filesystem::path& file : files) {
     const storage::MappedFile mapped(file);
-    sums += sentence(file.filename().string(), " ", weights::checksum(mapped.bytes()), "\n");
+    sums += config::sentence(file.filename().string(), " ", weights::checksum(mapped.bytes()), "\n");
   }
-  return sentence(std::hex, weights::checksum(std::as_bytes(std::span(sums))));
+  return config::sentence(std::hex, weights::checksum(std::as_bytes(std::span(sums))));
 }
 
 RunFolder RunFolder::create(const std::filesystem::path& path, const std::string& config,

@@ -1,9 +1,8 @@
 #include <chrono>
 
+#include <camber/config/sentence.h>
 #include <camber/train/run_session.h>
 #include <camber/weights/state_file.h>
-
-#include "train/sentence.h"
 
 namespace camber::train {
 
@@ -47,7 +46,7 @@ void RunSession::resume() {
     for (const std::string& refused : resumed->refused) {
       say(refused);
     }
-    say(sentence("continues from ", resumed->path.string(), " at step ", loop_.step()));
+    say(config::sentence("continues from ", resumed->path.string(), " at step ", loop_.step()));
     const std::string other = weights::numerics_sentence("this checkpoint", resumed->info.numerics);
     if (!other.empty()) {
       say(other);

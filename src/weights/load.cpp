@@ -63,7 +63,7 @@ struct Plan {
 };
 
 Plan make_plan(const StateFile& file, const torch::nn::Module& model, const LoadOptions& options) {
-  Plan plan{.prefix = options.use_average && has_average(file) ? kAveragePrefix : kModelPrefix};
+  Plan plan{.prefix = has_average(file) ? kAveragePrefix : kModelPrefix};
   LoadReport& report = plan.report;
   const SettingNames settings = settings_of(model);
   const std::vector<NamedTensor> tensors = tensors_of(model, "");

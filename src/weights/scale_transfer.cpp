@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
+
+#include "camber/config/sentence.h"
 
 namespace camber::weights {
 namespace {
@@ -14,17 +15,10 @@ std::string_view name_of(Enum value) {
   return "?";
 }
 
-template <class... Parts>
-std::string joined(const Parts&... parts) {
-  std::ostringstream text;
-  (text << ... << parts);
-  return text.str();
-}
-
 // "2.5", or "2.5 to 3.1" for several elements.
 std::string value_text(const torch::Tensor& value) {
   const auto low = value.min().item<double>(), high = value.max().item<double>();
-  return low == high ? joined(low) : joined(low, " to ", high);
+  return low == high ? config::sentence(low) : config::sentence(low, " to ", high);
 }
 
 // The clip that a new run begins with.
@@ -104,7 +98,7 @@ std::vector<std::string> ScaleTransfer::apply() {
   std::vector<std::string> notes;
   for (Pair& pair : pairs_) {
     const auto note = [&notes, &pair](const auto&... parts) {
-      notes.push_back(joined("scale '", without_dot(pair.name), "': ", parts...));
+      notes.push_back(config::sentence("scale '", without_dot(pair.name), "': ", parts...));
     };
     nn::BoundedScaleImpl &to = *pair.to, &from = *pair.from;
     if (to.min() != from.min() || to.max() != from.max())
@@ -141,7 +135,8 @@ void ScaleTransfer::compare_clips(std::vector<std::string>& notes) const {
     if (theirs < 0) theirs = tensor_of(*bounds)[1].item<double>();
     const double own = first_clip(*bias);
     if (!std::isnan(theirs) && own != theirs)
-      notes.push_back(joined("bias '", without_dot(name), "': clip ", own, " as configured, ", theirs, " in the file"));
+      notes.push_back(
+          config::sentence("bias '", without_dot(name), "': clip ", own, " as configured, ", theirs, " in the file"));
   }
 }
 

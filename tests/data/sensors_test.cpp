@@ -187,19 +187,6 @@ TEST(Images, AreTransformedFromWhereTheyLie) {
   EXPECT_EQ(transform_image(std::move(source), {40, 30}, {.width = 40, .height = 30}).pixels.data(), memory);
 }
 
-TEST(Images, AreNormalisedBlueFirstAsCmtDoes) {
-  Image image{.width = 2, .height = 1, .pixels = {10, 20, 30, 40, 50, 60}};
-  std::vector<float> planes(6);
-  normalize_image(image, {}, planes.data());
-  EXPECT_FLOAT_EQ(planes[0], (30 - 103.530F) / 57.375F);
-  EXPECT_FLOAT_EQ(planes[3], (50 - 116.280F) / 57.120F);
-  EXPECT_FLOAT_EQ(planes[5], (40 - 123.675F) / 58.395F);
-  normalize_image(image, {.mean = {0, 0, 0}, .deviation = {1, 1, 1}, .blue_first = false}, planes.data());
-  EXPECT_EQ(planes, (std::vector<float>{10, 40, 20, 50, 30, 60}));
-  EXPECT_EQ(message_of([&] { normalize_image(image, {.mean = {1}}, planes.data()); }),
-            "[ImageNormalization] mean and deviation must have 3 numbers each, got 1 and 3");
-}
-
 TEST(KeyFrame, HoldsAnyRig) {
   const tests::TemporaryFolder folder;
   tests::write_small_world(folder.path());

@@ -84,8 +84,6 @@ TEST(OptimizerGroups, EveryKindGetsItsMultipliersAndScalesNeverDecay) {
       EXPECT_EQ(std::get<0>(typed.betas()), 0.8);
       EXPECT_EQ(typed.eps(), 1e-6);
     }
-    groups.set_learning_rate(*optimizer, 0.5);
-    EXPECT_DOUBLE_EQ(made[1].options().get_lr(), 0.05);
   }
 }
 

@@ -32,7 +32,7 @@ double travelled(OptimizerOptions options, const LearningRateSchedule& schedule,
   const OptimizerGroups groups(*one);
   const auto optimizer = groups.make_optimizer(options);
   for (std::int64_t step = 0; step < steps; ++step) {
-    groups.set_learning_rate(*optimizer, schedule(step));
+    for (auto& group : optimizer->param_groups()) group.options().set_lr(schedule(step));
     one->raw.mutable_grad() = torch::full({}, gradient(step), torch::kDouble);
     if (options.clip_norm > 0) {
       clip_grad_norm(*optimizer, options.clip_norm);

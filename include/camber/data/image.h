@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "camber/config/field.h"
 #include "camber/geometry/camera.h"
 
 namespace camber::data {
@@ -55,23 +54,5 @@ Image transform_image(Image decoded, ImageSize source, const geometry::ImageTran
 /// Reads the file, decodes it as small as the transform allows and transforms it. An image whose size is not `source`
 /// is refused: its calibration would not fit.
 Image load_image(const std::filesystem::path& path, ImageSize source, const geometry::ImageTransform& transform);
-
-/// What an image becomes before it enters a network: value = (byte - mean) / deviation, colour by colour.
-struct ImageNormalization {
-  std::vector<double> mean{103.530, 116.280, 123.675};
-  std::vector<double> deviation{57.375, 57.120, 58.395};
-  bool blue_first = true;  ///< the order of the planes, and of the numbers above: blue, green, red
-
-  template <class Visitor>
-  void visit(Visitor& visitor) {
-    visitor("mean", mean, "subtracted from each colour");
-    visitor("deviation", deviation, "divides each colour");
-    visitor("blue_first", blue_first, "planes in the order blue, green, red");
-  }
-  void validate() const;
-};
-
-/// Writes the planes one after the other: [3, height, width].
-void normalize_image(const Image& image, const ImageNormalization& normalization, float* planes);
 
 }  // namespace camber::data

@@ -10,8 +10,7 @@ namespace camber::json {
 
 /// Parses text that is one JSON value and hands the value to `read`. Throws ValueError.
 template <class Read>
-void read_text(RecordChunk& chunk, Read&& read) {
-  simdjson::ondemand::parser parser;
+void read_text(simdjson::ondemand::parser& parser, RecordChunk& chunk, Read&& read) {
   simdjson::ondemand::document document;
   simdjson::ondemand::value value;
   auto error = parser.iterate(chunk.padded()).get(document);
@@ -28,7 +27,8 @@ void read_file(const std::filesystem::path& path, const std::string& op, Read&& 
   scanner.append_value(chunk.text);
   scanner.expect_end();
   try {
-    read_text(chunk, read);
+    simdjson::ondemand::parser parser;
+    read_text(parser, chunk, read);
   } catch (const ValueError& error) {
     throw std::runtime_error("[" + op + "] " + path.string() + ": " + error.what());
   }

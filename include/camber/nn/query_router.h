@@ -80,7 +80,6 @@ struct QueryRouterOptions {
 struct SensorCues {
   torch::Tensor age{};    // 0 fresh .. 1 stale
   torch::Tensor level{};  // brightness or number of points against their running mean, 0 normal
-  static SensorCues neutral(std::int64_t batch, std::int64_t num_sensors);
 };
 
 struct RouterInputs {

@@ -79,9 +79,6 @@ class OptimizerGroups {
   /// a decay of 0 gets lost; here it holds.)
   std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerOptions& options) const;
 
-  /// Sets the learning rate of every group to base * lr_mult, for schedules.
-  void set_learning_rate(torch::optim::Optimizer& optimizer, double base) const;
-
   /// What went where: one line a group with its multipliers, tensors and numbers, and the frozen ones.
   std::string table() const;
 

@@ -53,7 +53,6 @@ class RunFolder {
   std::filesystem::path config() const { return path_ / "config.toml"; }
   std::filesystem::path environment() const { return path_ / "environment.json"; }
   std::filesystem::path metrics_jsonl() const { return path_ / "metrics.jsonl"; }
-  std::filesystem::path metrics_csv() const { return path_ / "metrics.csv"; }
   std::filesystem::path result() const { return path_ / "result.json"; }
   std::filesystem::path curves() const { return path_ / "curves.json"; }
   std::filesystem::path weights() const { return path_ / "model.safetensors"; }

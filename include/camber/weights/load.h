@@ -43,7 +43,6 @@ enum class Settings {
 };
 
 struct LoadOptions {
-  bool use_average = true;             ///< the running average where the file has one
   std::vector<std::string> exclude{};  ///< names that contain one of these stay as they are
   Settings settings = Settings::kOfFile;
   /// With kOfModel: a module as the file's own configuration builds it. Tells how to read scales of files that do not
@@ -51,7 +50,8 @@ struct LoadOptions {
   const torch::nn::Module* written_for = nullptr;
 };
 
-/// Takes what a file and a model share. A floating-point tensor takes the type of the model's; any other must have it.
+/// Takes what a file and a model share; the running average where the file has one. A floating-point tensor takes the
+/// type of the model's; any other must have it.
 /// Throws std::runtime_error when not a single name matches, and std::invalid_argument for a part in `exclude` that no
 /// name contains; nothing is loaded then. What the model computed with its old weights is forgotten.
 LoadReport load(const StateFile& file, torch::nn::Module& model, const LoadOptions& options = {});

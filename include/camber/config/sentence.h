@@ -2,9 +2,9 @@
 #include <sstream>
 #include <string>
 
-namespace camber::train {
+namespace camber::config {
 
-/// The parts written one after the other.
+/// The parts written one after the other: sentence("got ", 3, " of ", 4) is "got 3 of 4".
 template <class... Parts>
 std::string sentence(const Parts&... parts) {
   std::ostringstream text;
@@ -12,4 +12,4 @@ std::string sentence(const Parts&... parts) {
   return text.str();
 }
 
-}  // namespace camber::train
+}  // namespace camber::config
