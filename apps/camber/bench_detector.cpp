@@ -13,7 +13,7 @@ namespace {
 struct BenchDetectorArguments {
   std::string preset = "small", checkpoint{}, data{}, version = "v1.0-simulated", split{}, dump{};
   bool bias = false, no_training = false;
-  train::DetectorBenchOptions options{};
+  runs::DetectorBenchOptions options{};
 };
 
 detection::Detector detector_of(const BenchDetectorArguments& arguments, const CommonOptions& common) {
@@ -28,7 +28,7 @@ detection::Detector detector_of(const BenchDetectorArguments& arguments, const C
 
 int run(const BenchDetectorArguments& arguments, const CommonOptions& common) {
   if (common.threads > 0) at::set_num_threads(static_cast<int>(common.threads));
-  train::DetectorBenchOptions options = arguments.options;
+  runs::DetectorBenchOptions options = arguments.options;
   options.training = !arguments.no_training;
   options.seed = common.seed;
   options.dump = arguments.dump;
@@ -38,7 +38,7 @@ int run(const BenchDetectorArguments& arguments, const CommonOptions& common) {
   const data::Dataset dataset(arguments.data, arguments.version);
   const data::Split split =
       arguments.split.empty() ? data::whole_data_set(dataset) : data::find_split(dataset, arguments.split);
-  const train::DetectorBench bench = train::bench_detector(detector_of(arguments, common), dataset, split, options);
+  const runs::DetectorBench bench = runs::bench_detector(detector_of(arguments, common), dataset, split, options);
   print_answer(common.format == Format::kJson ? bench.to_json() : bench.to_text());
   return kSuccess;
 }

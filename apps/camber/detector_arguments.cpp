@@ -11,8 +11,8 @@ namespace camber::app {
 namespace {
 
 // The configuration that stands beside the weights, for what the command line does not say.
-train::DetectorTrainingOptions own_options(const DetectorArguments& arguments, const std::filesystem::path& weights) {
-  return arguments.run.empty() ? train::options_of_checkpoint(weights) : train::options_of_run(arguments.run);
+runs::DetectorTrainingOptions own_options(const DetectorArguments& arguments, const std::filesystem::path& weights) {
+  return arguments.run.empty() ? runs::options_of_checkpoint(weights) : runs::options_of_run(arguments.run);
 }
 
 data::Split chosen_split(const data::Dataset& dataset, const DetectorArguments& arguments) {
@@ -49,7 +49,7 @@ OpenedDetector open_detector(const DetectorArguments& arguments, const CommonOpt
   if (common.threads > 0) at::set_num_threads(static_cast<int>(common.threads));
   const std::filesystem::path weights =
       arguments.run.empty() ? std::filesystem::path(arguments.checkpoint) : train::weights_of_run(arguments.run);
-  const train::DetectorTrainingOptions own = own_options(arguments, weights);
+  const runs::DetectorTrainingOptions own = own_options(arguments, weights);
   const std::string root = arguments.data.empty() ? own.data.root : arguments.data;
   if (root.empty()) throw std::invalid_argument(name + "--data must name a data set's folder, got nothing");
   OpenedDetector opened;
@@ -58,7 +58,7 @@ OpenedDetector open_detector(const DetectorArguments& arguments, const CommonOpt
       std::make_unique<data::Dataset>(root, arguments.version.empty() ? own.data.version : arguments.version);
   opened.split = chosen_split(*opened.dataset, arguments);
   if (arguments.limit > 0) {
-    opened.split.samples = train::evenly_spaced(opened.split.samples, arguments.limit);
+    opened.split.samples = runs::evenly_spaced(opened.split.samples, arguments.limit);
     opened.split.official = false;
   }
   opened.config = own.evaluation.config;

@@ -17,21 +17,21 @@ struct EvalArguments {
 
 int run_eval(const EvalArguments& arguments, const CommonOptions& common) {
   const std::vector<data::Fault> faults = data::parse_faults(arguments.faults);
-  const detection::TrustControl trust = train::trust_control(arguments.trust, "[eval] --trust");
+  const detection::TrustControl trust = runs::trust_control(arguments.trust, "[eval] --trust");
   if (!arguments.out.empty()) storage::check_writable(arguments.out);
   OpenedDetector opened = open_detector(arguments.detector, common, "eval");
   if (!arguments.config.empty()) opened.config = arguments.config;
   const auto config = opened.config.empty() ? eval::EvaluationConfig{} : eval::EvaluationConfig::read(opened.config);
   const auto frames = static_cast<std::int64_t>(opened.split.samples.size() * (1 + faults.size()));
   console::Progress progress({.task = "eval", .unit = "frames", .total = frames, .quiet = common.quiet});
-  const train::FaultReport report =
-      train::evaluate_detector(opened.detector,
-                               {.dataset = *opened.dataset,
-                                .split = opened.split,
-                                .seed = common.seed,
-                                .batch_size = opened.batch_size,
-                                .progress = [&progress](std::int64_t done) { progress.advance(done); }},
-                               faults, config, trust);
+  const runs::FaultReport report =
+      runs::evaluate_detector(opened.detector,
+                              {.dataset = *opened.dataset,
+                               .split = opened.split,
+                               .seed = common.seed,
+                               .batch_size = opened.batch_size,
+                               .progress = [&progress](std::int64_t done) { progress.advance(done); }},
+                              faults, config, trust);
   progress.finish();
   if (!arguments.out.empty()) storage::write_file(arguments.out, report.to_json());
   print_answer(common.format == Format::kJson  ? report.to_json()

@@ -13,21 +13,21 @@ namespace camber::app {
 namespace {
 
 struct FewshotArguments {
-  episodes::FewshotOptions options{};
+  runs::FewshotOptions options{};
   std::string out{};
   std::string resume{};
   bool print_groups = false;
 };
 
 // What lies below --config and --a.b=value: a resumed run's own configuration.
-episodes::FewshotOptions defaults_of(const FewshotArguments& arguments) {
+runs::FewshotOptions defaults_of(const FewshotArguments& arguments) {
   if (arguments.resume.empty()) return {};
   const auto folder = train::RunFolder::open(arguments.resume);
-  return config::load_stored<episodes::FewshotOptions>(folder.config().string());
+  return config::load_stored<runs::FewshotOptions>(folder.config().string());
 }
 
 // Data that lie here are named so that the run finds them from any folder; others are looked for below CAMBER_DATA.
-episodes::FewshotOptions from_any_folder(episodes::FewshotOptions options) {
+runs::FewshotOptions from_any_folder(runs::FewshotOptions options) {
   for (std::string* path : {&options.source.path, &options.source.test_path, &options.source.runs_path})
     if (!path->empty() && std::filesystem::exists(*path))
       *path = std::filesystem::absolute(*path).lexically_normal().string();
@@ -47,7 +47,7 @@ void check_resumed(const FewshotArguments& arguments, const CommonOptions& commo
 
 int run(FewshotArguments& arguments, const CommonOptions& common) {
   if (arguments.print_groups) {
-    print_answer(episodes::parameter_groups(arguments.options));
+    print_answer(runs::parameter_groups(arguments.options));
     return kSuccess;
   }
   if (!arguments.out.empty() && !arguments.resume.empty())
@@ -59,10 +59,10 @@ int run(FewshotArguments& arguments, const CommonOptions& common) {
   if (common.seed_given) options.seed = static_cast<std::int64_t>(common.seed);
   std::unique_ptr<console::Progress> line;
   std::int64_t seen = 0;
-  episodes::FewshotRun plan{.threads = common.threads,
-                            .out = resume ? arguments.resume : arguments.out,
-                            .resume = resume,
-                            .config = config::to_toml(options)};
+  runs::FewshotRun plan{.threads = common.threads,
+                        .out = resume ? arguments.resume : arguments.out,
+                        .resume = resume,
+                        .config = config::to_toml(options)};
   plan.progress = [&](std::int64_t done, std::int64_t total, const std::string& note) {
     if (!line) {
       line = std::make_unique<console::Progress>(console::ProgressOptions{
@@ -82,7 +82,7 @@ int run(FewshotArguments& arguments, const CommonOptions& common) {
   };
   stop_on_signals();
   plan.stop_requested = [] { return interrupted != 0; };
-  const auto result = episodes::run_fewshot(options, plan);
+  const auto result = runs::run_fewshot(options, plan);
   line.reset();
   print_answer(common.format == Format::kJson ? to_json(result) : to_text(result));
   if (result.complete) return kSuccess;
@@ -100,7 +100,7 @@ void register_fewshot(Command& program) {
   command.option("--out", arguments->out, "folder to write the run to: metrics, checkpoints, result");
   command.option("--resume", arguments->resume, "folder of a run to continue");
   command.option("--print-groups", arguments->print_groups, "print the optimiser's groups, and do nothing else");
-  command.configuration<episodes::FewshotOptions>(arguments->options, [arguments] { return defaults_of(*arguments); });
+  command.configuration<runs::FewshotOptions>(arguments->options, [arguments] { return defaults_of(*arguments); });
   command.run([arguments](const CommonOptions& common) { return run(*arguments, common); });
 }
 

@@ -45,13 +45,13 @@ void narrow(data::Split& split, const data::Dataset& dataset, const PredictArgum
   }
 }
 
-std::string image_of(const std::vector<train::FoundFrame>& frames, const PredictArguments& arguments,
+std::string image_of(const std::vector<runs::FoundFrame>& frames, const PredictArguments& arguments,
                      const detection::DetectorOptions& options) {
-  train::FoundImageOptions look{.min_score = arguments.score};
+  runs::FoundImageOptions look{.min_score = arguments.score};
   look.frame.range = std::max(std::abs(options.space.x_min), std::abs(options.space.x_max));
-  if (frames.size() == 1) return drawing::encode_png(train::draw_found(frames[0], options, look));
+  if (frames.size() == 1) return drawing::encode_png(runs::draw_found(frames[0], options, look));
   look.frame.bird_eye_pixels = 320;
-  return drawing::encode_png(train::draw_strip(frames, options, look));
+  return drawing::encode_png(runs::draw_strip(frames, options, look));
 }
 
 int run_predict(PredictArguments& arguments, const CommonOptions& common) {
@@ -73,20 +73,20 @@ int run_predict(PredictArguments& arguments, const CommonOptions& common) {
                               .unit = "frames",
                               .total = static_cast<std::int64_t>(opened.split.samples.size()),
                               .quiet = common.quiet});
-  const train::DetectionRequest request{.dataset = *opened.dataset,
-                                        .split = opened.split,
-                                        .fault_pool = std::move(fault_pool),
-                                        .seed = common.seed,
-                                        .batch_size = opened.batch_size,
-                                        .progress = [&progress](std::int64_t done) { progress.advance(done); }};
+  const runs::DetectionRequest request{.dataset = *opened.dataset,
+                                       .split = opened.split,
+                                       .fault_pool = std::move(fault_pool),
+                                       .seed = common.seed,
+                                       .batch_size = opened.batch_size,
+                                       .progress = [&progress](std::int64_t done) { progress.advance(done); }};
   eval::SampleBoxes boxes;
-  std::vector<train::FoundFrame> frames;
-  const auto take = [&](train::DetectedFrame&& frame) {
+  std::vector<runs::FoundFrame> frames;
+  const auto take = [&](runs::DetectedFrame&& frame) {
     detection::add_sample(boxes, std::string(opened.dataset->tables().sample[frame.origin.sample].token), frame.found,
                           frame.origin.reference, opened.detector->options());
     if (frames.size() < drawn) frames.push_back({std::move(*frame.sample), std::move(frame.found)});
   };
-  train::run_passes(opened.detector, request, {{.condition = faults}}, {.frame = take});
+  runs::run_passes(opened.detector, request, {{.condition = faults}}, {.frame = take});
   progress.finish();
   if (!arguments.out.empty()) eval::write_results(arguments.out, boxes);
   if (!arguments.image.empty())

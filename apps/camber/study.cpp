@@ -32,7 +32,7 @@ struct StudyArguments {
   std::vector<std::string> only{};
   std::int64_t seeds = 0;
   bool resume = false, estimate = false;
-  study::StudyOptions options{};
+  runs::StudyOptions options{};
 };
 
 struct TablesArguments {
@@ -44,19 +44,19 @@ struct PublishArguments {
 };
 
 // What lies below --config: the study's own configuration when it goes on.
-study::StudyOptions defaults_of(const StudyArguments& arguments) {
-  study::StudyOptions options;
+runs::StudyOptions defaults_of(const StudyArguments& arguments) {
+  runs::StudyOptions options;
   const bool begun = !arguments.out.empty() && (arguments.resume || !arguments.one.empty());
-  if (begun) options = study::options_of_study({arguments.out});
+  if (begun) options = runs::options_of_study({arguments.out});
   return options;
 }
 
 int run_one(const StudyArguments& arguments) {
-  const study::StudyFolder folder{arguments.out};
-  const study::StudyRun run = study::StudyRun::parse(arguments.one);
+  const runs::StudyFolder folder{arguments.out};
+  const runs::StudyRun run = runs::StudyRun::parse(arguments.one);
   at::set_num_threads(1);
   if (run.arm == "probe") {
-    study::probe_costs(arguments.options, folder);
+    runs::probe_costs(arguments.options, folder);
     return kSuccess;
   }
   const auto tell = [](const char* phase) {
@@ -67,10 +67,10 @@ int run_one(const StudyArguments& arguments) {
       std::fflush(stdout);
     };
   };
-  study::execute_run(arguments.options, folder, run,
-                     {.trained = tell("trained"), .evaluated = tell("evaluated"), .say = [](const std::string& line) {
-                        std::fprintf(stderr, "%s\n", line.c_str());
-                      }});
+  runs::execute_run(arguments.options, folder, run,
+                    {.trained = tell("trained"), .evaluated = tell("evaluated"), .say = [](const std::string& line) {
+                       std::fprintf(stderr, "%s\n", line.c_str());
+                     }});
   return kSuccess;
 }
 
@@ -91,7 +91,7 @@ int write_tables(const TablesArguments& arguments) {
   return kSuccess;
 }
 
-std::string written(const study::StudyResult& result, const StudyArguments& arguments, Format format) {
+std::string written(const runs::StudyResult& result, const StudyArguments& arguments, Format format) {
   if (format == Format::kJson)
     return nlohmann::ordered_json({{"runs", result.runs},
                                    {"done_before", result.done_before},
@@ -116,15 +116,15 @@ int run_study(StudyArguments& arguments, const CommonOptions& common) {
   // More than the plan has is a larger plan: `--seeds=4` is written like its field.
   arguments.options.plan.seeds = std::max(arguments.options.plan.seeds, arguments.seeds);
   for (const std::string& arm : arguments.only)
-    if (arm != study::kDoubled) arguments.options.plan.arm(arm);
+    if (arm != runs::kDoubled) arguments.options.plan.arm(arm);
   std::unique_ptr<console::Progress> progress;
   std::int64_t shown = 0;
-  study::StudyRequest request{.options = arguments.options,
-                              .out = arguments.out,
-                              .start = arguments.start,
-                              .choice = {.only = arguments.only, .seeds = arguments.seeds},
-                              .estimate_only = arguments.estimate,
-                              .simulation_threads = threads::resolve_threads(static_cast<int>(common.threads))};
+  runs::StudyRequest request{.options = arguments.options,
+                             .out = arguments.out,
+                             .start = arguments.start,
+                             .choice = {.only = arguments.only, .seeds = arguments.seeds},
+                             .estimate_only = arguments.estimate,
+                             .simulation_threads = threads::resolve_threads(static_cast<int>(common.threads))};
   request.say = [&](const std::string& line) {
     if (common.quiet) return;
     if (progress)
@@ -145,7 +145,7 @@ int run_study(StudyArguments& arguments, const CommonOptions& common) {
     if (seconds > shown) progress->advance(seconds - shown);
     shown = std::max(shown, seconds);
   };
-  const study::StudyResult result = study::run_study(request);
+  const runs::StudyResult result = runs::run_study(request);
   progress.reset();
   print_answer(written(result, arguments, common.format));
   return result.failed > 0 || result.stopped_at_gates ? kFailure : kSuccess;
@@ -159,7 +159,7 @@ void take_study(Command& command, const std::shared_ptr<StudyArguments>& argumen
   command.option("--only", arguments->only, "these arms alone");
   command.option("--seeds", arguments->seeds,
                  "so many seeds of the main arms, and of the others no more; 0: as the plan says");
-  command.configuration<study::StudyOptions>(arguments->options, [arguments] { return defaults_of(*arguments); });
+  command.configuration<runs::StudyOptions>(arguments->options, [arguments] { return defaults_of(*arguments); });
   command.run([arguments](const CommonOptions& common) { return run_study(*arguments, common); });
 }
 
@@ -200,7 +200,7 @@ void register_study_publish(Command& study) {
   command.option("--to", arguments->to, "folder to write", Presence::kRequired);
   command.run(
       [arguments](const CommonOptions&) {
-        study::publish({arguments->from}, {arguments->to});
+        runs::publish({arguments->from}, {arguments->to});
         print_answer("published " + arguments->from + " in " + arguments->to + "\n");
         return kSuccess;
       },

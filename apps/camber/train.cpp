@@ -17,13 +17,13 @@ namespace {
 struct TrainArguments {
   std::string out{}, resume{}, from{};
   std::vector<std::string> exclude{};
-  train::DetectorTrainingOptions options{};
+  runs::DetectorTrainingOptions options{};
 };
 
 // What lies below --config and --a.b=value: the run's own configuration, or that of the checkpoint it starts from.
-train::DetectorTrainingOptions defaults_of(const TrainArguments& arguments) {
-  if (!arguments.resume.empty()) return train::options_of_run(arguments.resume);
-  if (!arguments.from.empty()) return train::options_of_checkpoint(arguments.from);
+runs::DetectorTrainingOptions defaults_of(const TrainArguments& arguments) {
+  if (!arguments.resume.empty()) return runs::options_of_run(arguments.resume);
+  if (!arguments.from.empty()) return runs::options_of_checkpoint(arguments.from);
   return {};
 }
 
@@ -34,7 +34,7 @@ void check(const TrainArguments& arguments, const CommonOptions& common) {
     throw std::invalid_argument("[train] --exclude must come with --from, got '" + arguments.exclude[0] + "' alone");
   if (arguments.resume.empty()) return;
   if (!arguments.from.empty()) throw std::invalid_argument("[train] --from must not be given with --resume");
-  const auto own = train::options_of_run(arguments.resume).from_any_folder();
+  const auto own = runs::options_of_run(arguments.resume).from_any_folder();
   const auto changed = config::differences(own, arguments.options);
   if (!changed.empty())
     throw std::invalid_argument("[train] a resumed run keeps its configuration: " + changed[0].path + " must stay " +
@@ -43,7 +43,7 @@ void check(const TrainArguments& arguments, const CommonOptions& common) {
     throw std::invalid_argument("[train] a resumed run keeps its seed: --seed must be " + std::to_string(own.seed));
 }
 
-std::string written(const train::DetectorRunResult& result, const std::string& folder, Format format) {
+std::string written(const runs::DetectorRunResult& result, const std::string& folder, Format format) {
   const std::int64_t done = result.steps - result.first_step;
   const double per_step = done > 0 ? 1e3 * result.seconds / static_cast<double>(done) : 0;
   if (format == Format::kJson) {
@@ -78,11 +78,11 @@ int run_train(TrainArguments& arguments, const CommonOptions& common) {
   stop_on_signals();
   const std::string& folder = arguments.resume.empty() ? arguments.out : arguments.resume;
   std::unique_ptr<console::Progress> progress;
-  train::DetectorRunRequest request{.options = arguments.options,
-                                    .out = folder,
-                                    .resume = !arguments.resume.empty(),
-                                    .from = arguments.from,
-                                    .exclude = arguments.exclude};
+  runs::DetectorRunRequest request{.options = arguments.options,
+                                   .out = folder,
+                                   .resume = !arguments.resume.empty(),
+                                   .from = arguments.from,
+                                   .exclude = arguments.exclude};
   request.after_step = [&](const train::StepReport& report, const std::string& note) {
     if (!progress)
       progress = std::make_unique<console::Progress>(console::ProgressOptions{.task = "train",
@@ -101,7 +101,7 @@ int run_train(TrainArguments& arguments, const CommonOptions& common) {
       std::fprintf(stderr, "%s\n", line.c_str());
   };
   request.stop_requested = [] { return interrupted != 0; };
-  const train::DetectorRunResult result = train::train_detector(request);
+  const runs::DetectorRunResult result = runs::train_detector(request);
   progress.reset();
   print_answer(written(result, folder, common.format));
   return result.finished ? kSuccess : stopped("continue with: camber train --resume " + folder);
@@ -120,8 +120,8 @@ void register_train(Command& program) {
       "--from", arguments->from,
       "checkpoint whose weights are taken where they fit; bounds, constraints and clips are the configuration's");
   command.option("--exclude", arguments->exclude, "with --from: parts of names that are not taken");
-  command.configuration<train::DetectorTrainingOptions>(arguments->options,
-                                                        [arguments] { return defaults_of(*arguments); });
+  command.configuration<runs::DetectorTrainingOptions>(arguments->options,
+                                                       [arguments] { return defaults_of(*arguments); });
   command.run([arguments](const CommonOptions& common) { return run_train(*arguments, common); });
 }
 

@@ -100,8 +100,7 @@ KeyMaps DetectorImpl::encode(const DetectorBatch& batch, const PillarPoints& pil
     const auto images = run.flatten(0, 1).to(type);
     torch::Tensor keys;
     if (seen.size(0) > 0) {
-      const auto map =
-          parts_->camera_encoder->forward(seen.size(0) == total ? images : images.index_select(0, seen));
+      const auto map = parts_->camera_encoder->forward(seen.size(0) == total ? images : images.index_select(0, seen));
       keys = scatter_rows(map.permute({0, 2, 3, 1}).flatten(1, 2), seen, total);
       any = true;
     } else {

@@ -13,7 +13,7 @@
 #include <camber/train/training_loop.h>
 #include <camber/weights/state_file.h>
 
-namespace camber::train {
+namespace camber::runs {
 namespace {
 
 // Times of stages, in the order in which they were first met.
@@ -92,9 +92,9 @@ void time_training(detection::Detector& detector, const detection::DetectorBatch
   DetectorTrainingOptions training;
   training.detector = detector->options();
   training.loop.optimizer = {.learning_rate = 1e-6, .clip_norm = 35};
-  const OptimizerGroups groups(*detector, training.loop_with_rules().groups);
+  const train::OptimizerGroups groups(*detector, training.loop_with_rules().groups);
   const auto optimizer = groups.make_optimizer(training.loop.optimizer);
-  ScaleProjector projector(*detector);
+  train::ScaleProjector projector(*detector);
   detector->train();
   for (std::int64_t step = 0; step < options.warmup + options.repeats; ++step) {
     const auto begin = std::chrono::steady_clock::now();
@@ -106,7 +106,7 @@ void time_training(detection::Detector& detector, const detection::DetectorBatch
     losses.total.backward();
     stages.add("backward", backward);
     stages.time("optimiser", [&] {
-      clip_grad_norm(*optimizer, training.loop.optimizer.clip_norm);
+      train::clip_grad_norm(*optimizer, training.loop.optimizer.clip_norm);
       return projector.step(*optimizer);
     });
     stages.add("step", begin);
@@ -217,4 +217,4 @@ std::string DetectorBench::to_json() const {
   return text.str();
 }
 
-}  // namespace camber::train
+}  // namespace camber::runs

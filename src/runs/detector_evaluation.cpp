@@ -7,7 +7,7 @@
 #include <camber/data/cue_separation.h>
 #include <camber/runs/detector_evaluation.h>
 
-namespace camber::train {
+namespace camber::runs {
 namespace {
 
 void check_different(const std::vector<data::Fault>& faults) {
@@ -94,4 +94,4 @@ FaultReport evaluate_detector(detection::Detector detector, const DetectionReque
   return report;
 }
 
-}  // namespace camber::train
+}  // namespace camber::runs

@@ -7,7 +7,7 @@
 
 #include "camber/json/text.h"
 
-namespace camber::train {
+namespace camber::runs {
 namespace {
 
 constexpr const char* kErrorNames[] = {"mATE", "mASE", "mAOE", "mAVE", "mAAE"};
@@ -154,4 +154,4 @@ std::string FaultReport::to_json() const {
   return text + trust_json(*this) + "\n}\n";
 }
 
-}  // namespace camber::train
+}  // namespace camber::runs

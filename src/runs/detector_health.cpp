@@ -1,6 +1,6 @@
 #include "runs/detector_health.h"
 
-namespace camber::train {
+namespace camber::runs {
 namespace {
 
 struct BiasPart {
@@ -19,7 +19,7 @@ std::string layer_name(std::size_t layer) {
 
 }  // namespace
 
-void add_output(HealthAdapter& adapter, const detection::DetectorOutput& output, bool learned) {
+void add_output(train::HealthAdapter& adapter, const detection::DetectorOutput& output, bool learned) {
   std::vector<std::string> segments(static_cast<std::size_t>(output.attention_mass.size(-1)), "camera");
   segments[0] = "lidar";
   for (std::size_t layer = 0; layer < output.statistics.size(); ++layer) {
@@ -44,4 +44,4 @@ void add_output(HealthAdapter& adapter, const detection::DetectorOutput& output,
   }
 }
 
-}  // namespace camber::train
+}  // namespace camber::runs

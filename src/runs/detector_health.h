@@ -2,11 +2,11 @@
 #include <camber/detection/detector.h>
 #include <camber/train/health_adapter.h>
 
-namespace camber::train {
+namespace camber::runs {
 
 /// What a pass with statistics tells the monitor: the attention of every layer, the trust, and the bias that every
 /// layer added to its scores, LAYER/SENSOR in its windows and LAYER/segments/SENSOR on whole sensors, then SENSOR and
 /// segments/SENSOR over all layers. `learned`: the router's weights are.
-void add_output(HealthAdapter& adapter, const detection::DetectorOutput& output, bool learned);
+void add_output(train::HealthAdapter& adapter, const detection::DetectorOutput& output, bool learned);
 
-}  // namespace camber::train
+}  // namespace camber::runs

@@ -4,7 +4,7 @@
 
 #include <camber/runs/detector_image.h>
 
-namespace camber::train {
+namespace camber::runs {
 namespace {
 
 using drawing::Canvas;
@@ -149,4 +149,4 @@ Canvas draw_strip(const std::vector<FoundFrame>& frames, const detection::Detect
   return canvas;
 }
 
-}  // namespace camber::train
+}  // namespace camber::runs

@@ -5,7 +5,7 @@
 #include <camber/runs/detector_evaluation.h>
 #include <camber/runs/detector_options.h>
 
-namespace camber::train {
+namespace camber::runs {
 
 void DetectorTrainingOptions::validate() const {
   detector.validate();
@@ -52,12 +52,12 @@ data::LoaderOptions DetectorTrainingOptions::loader() const {
           .cues = detector.encoder.kind != detection::EncoderKind::kFeatures};
 }
 
-TrainingLoopOptions DetectorTrainingOptions::loop_with_rules() const {
-  TrainingLoopOptions options = loop;
-  std::vector<GroupRule>& rules = options.groups.rules;
+train::TrainingLoopOptions DetectorTrainingOptions::loop_with_rules() const {
+  train::TrainingLoopOptions options = loop;
+  std::vector<train::GroupRule>& rules = options.groups.rules;
   for (const detection::ParameterRule& own : detection::parameter_rules(detector)) {
-    const bool said =
-        std::any_of(rules.begin(), rules.end(), [&own](const GroupRule& rule) { return rule.pattern == own.pattern; });
+    const bool said = std::any_of(rules.begin(), rules.end(),
+                                  [&own](const train::GroupRule& rule) { return rule.pattern == own.pattern; });
     if (!said) {
       rules.push_back({.pattern = own.pattern, .lr_mult = own.learning_rate, .decay_mult = own.decay});
     }
@@ -77,4 +77,4 @@ std::vector<data::Index> evenly_spaced(const std::vector<data::Index>& samples, 
   return chosen;
 }
 
-}  // namespace camber::train
+}  // namespace camber::runs

@@ -4,7 +4,7 @@
 #include <camber/detection/cmt_head.h>
 #include <camber/runs/detector_passes.h>
 
-namespace camber::train {
+namespace camber::runs {
 namespace {
 
 struct Cues {
@@ -209,4 +209,4 @@ detection::TrustControl trust_control(const std::string& name, const std::string
   throw std::invalid_argument(argument + " must be model, zero, mean, shuffled or oracle, got '" + name + "'");
 }
 
-}  // namespace camber::train
+}  // namespace camber::runs

@@ -11,7 +11,7 @@
 
 #include "runs/detector_health.h"
 
-namespace camber::train {
+namespace camber::runs {
 namespace {
 
 constexpr const char* kConfigKey = "config";
@@ -59,9 +59,9 @@ class Run {
     return split;
   }
   detection::Detector first_detector() const;
-  RunRequest session_request() const;
-  NamedLosses losses_of(std::int64_t batch);
-  void after_step(const StepReport& report);
+  train::RunRequest session_request() const;
+  train::NamedLosses losses_of(std::int64_t batch);
+  void after_step(const train::StepReport& report);
   double validate(std::int64_t step);
   FaultReport evaluate(const std::vector<data::Fault>& faults);
   FaultReport write_result();
@@ -73,8 +73,8 @@ class Run {
   eval::EvaluationConfig evaluation_;
   detection::Detector detector_;
   std::string config_;
-  TrainingLoop loop_;
-  RunSession session_;
+  train::TrainingLoop loop_;
+  train::RunSession session_;
   data::Loader loader_;
   std::optional<detection::DetectorOutput> watched_;  // of the step at hand, when it is sampled
 };
@@ -98,12 +98,12 @@ detection::Detector Run::first_detector() const {
   return detector;
 }
 
-RunRequest Run::session_request() const {
+train::RunRequest Run::session_request() const {
   return {.out = request_.out,
           .resume = request_.resume,
           .config = config_,
           .seed = options_.seed,
-          .data_fingerprint = [this] { return fingerprint_of_tables(dataset_.root() / dataset_.version()); },
+          .data_fingerprint = [this] { return train::fingerprint_of_tables(dataset_.root() / dataset_.version()); },
           .keep_start = !request_.from.empty(),  // resumed from any moment, a branch needs no --from
           .health = options_.health,
           .say = request_.say,
@@ -112,17 +112,17 @@ RunRequest Run::session_request() const {
 
 DetectorRunResult Run::execute() {
   DetectorRunResult result{.first_step = session_.first_step()};
-  TrainingHooks hooks;
-  hooks.after_step = [this](const StepReport& report) { after_step(report); };
+  train::TrainingHooks hooks;
+  hooks.after_step = [this](const train::StepReport& report) { after_step(report); };
   hooks.evaluate = [this](std::int64_t step) { return validate(step); };
   result.finished = session_.train([this](std::int64_t batch) { return losses_of(batch); }, hooks);
   result.steps = loop_.step();
   result.seconds = session_.seconds();
-  for (const NamedScale& entry : loop_.projector().scales()) {
+  for (const train::NamedScale& entry : loop_.projector().scales()) {
     result.scales.emplace_back(entry.name, mean_value(entry.scale));
   }
   if (result.finished) {
-    save_weights(session_.folder()->weights(), loop_.state(), loop_.info());
+    train::save_weights(session_.folder()->weights(), loop_.state(), loop_.info());
     if (request_.evaluate) {
       result.evaluation = write_result();
     }
@@ -130,7 +130,7 @@ DetectorRunResult Run::execute() {
   return result;
 }
 
-NamedLosses Run::losses_of(std::int64_t batch) {
+train::NamedLosses Run::losses_of(std::int64_t batch) {
   const std::int64_t step = batch / options_.loop.accumulate;
   const std::optional<data::Batch> frames = loader_.next();
   if (!frames || frames->step != batch) {
@@ -144,13 +144,13 @@ NamedLosses Run::losses_of(std::int64_t batch) {
   return detector_->losses(output, tensors).terms;
 }
 
-void Run::after_step(const StepReport& report) {
+void Run::after_step(const train::StepReport& report) {
   const bool logged =
       report.step % options_.log_every == 0 || report.step == 1 || report.skipped || report.step == options_.loop.steps;
   health::Metrics metrics = logged ? session_.metrics_of(report) : health::Metrics{};
   if (watched_ && !report.skipped) {  // of a step that broke the guard speaks
     torch::NoGradGuard no_grad;
-    HealthAdapter adapter = session_.health(report.step);
+    train::HealthAdapter adapter = session_.health(report.step);
     add_output(adapter, *watched_, nn::learns_trust(options_.detector.router.mode));
     session_.record(report.step, std::move(metrics), &adapter.sample());
   } else {
@@ -158,7 +158,7 @@ void Run::after_step(const StepReport& report) {
   }
   if (request_.after_step) {
     std::string note = fmt::format("loss {:.6g}", std::round(1000 * report.loss) / 1000);
-    for (const NamedScale& entry : loop_.projector().scales()) {
+    for (const train::NamedScale& entry : loop_.projector().scales()) {
       const std::string short_name = entry.name.substr(entry.name.rfind('.') + 1);
       note += fmt::format(", {} {:.6g}", short_name, std::round(1000 * mean_value(entry.scale)) / 1000);
     }
@@ -186,12 +186,12 @@ FaultReport Run::evaluate(const std::vector<data::Fault>& faults) {
 }
 
 FaultReport Run::write_result() {
-  std::optional<ExponentialAverage::Applied> applied;
+  std::optional<train::ExponentialAverage::Applied> applied;
   if (loop_.average() != nullptr) {
     applied.emplace(*loop_.average());
   }
   FaultReport report = evaluate(parse_conditions(options_.evaluation.faults));
-  const RunFolder& folder = *session_.folder();
+  const train::RunFolder& folder = *session_.folder();
   storage::write_file(folder.curves(), eval::details_to_json(report.conditions.front().metrics));
   storage::write_file(folder.result(), report.to_json());  // last: from now on the run is finished
   return report;
@@ -212,11 +212,11 @@ DetectorRunResult train_detector(const DetectorRunRequest& request) {
 }
 
 DetectorTrainingOptions options_of_run(const std::filesystem::path& folder) {
-  return config::load_stored<DetectorTrainingOptions>(RunFolder::open(folder).config().string());
+  return config::load_stored<DetectorTrainingOptions>(train::RunFolder::open(folder).config().string());
 }
 
 DetectorTrainingOptions options_of_checkpoint(const std::filesystem::path& file) {
-  const CheckpointInfo info = read_checkpoint_info(file);
+  const train::CheckpointInfo info = train::read_checkpoint_info(file);
   const auto found = info.metadata.find(kConfigKey);
   if (found == info.metadata.end()) {
     return {};
@@ -224,4 +224,4 @@ DetectorTrainingOptions options_of_checkpoint(const std::filesystem::path& file)
   return config::parse_stored<DetectorTrainingOptions>(found->second, file.string());
 }
 
-}  // namespace camber::train
+}  // namespace camber::runs

@@ -5,7 +5,7 @@
 
 #include "camber/random/stream.h"
 
-namespace camber::episodes {
+namespace camber::runs {
 namespace {
 
 constexpr std::int64_t kEncodeBatch = 250;
@@ -135,4 +135,4 @@ std::vector<LeakResult> measure_leaks(fewshot::EpisodeModel& model, const data::
           leak_of("intrinsic", fit.intrinsic, test.intrinsic, fit, test)};
 }
 
-}  // namespace camber::episodes
+}  // namespace camber::runs

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-namespace camber::episodes {
+namespace camber::runs {
 
 void SourceOptions::validate() const {
   const auto refuse = [](const std::string& sentence) { throw std::invalid_argument("[source] " + sentence); };
@@ -22,4 +22,4 @@ void FewshotOptions::validate() const {
                                 std::to_string(training.episodes_per_step));
 }
 
-}  // namespace camber::episodes
+}  // namespace camber::runs

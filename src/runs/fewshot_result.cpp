@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-namespace camber::episodes {
+namespace camber::runs {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -123,4 +123,4 @@ std::string to_text(const FewshotResult& result) {
   return text;
 }
 
-}  // namespace camber::episodes
+}  // namespace camber::runs

@@ -15,7 +15,7 @@
 #include "camber/storage/atomic_file.h"
 #include "camber/train/run_session.h"
 
-namespace camber::episodes {
+namespace camber::runs {
 namespace {
 
 train::TrainingLoopOptions loop_options(const TrainingOptions& training) {
@@ -258,4 +258,4 @@ std::string parameter_groups(const FewshotOptions& options) {
   return text;
 }
 
-}  // namespace camber::episodes
+}  // namespace camber::runs

@@ -7,7 +7,7 @@
 #include "camber/config/names.h"
 #include "camber/data/tabular_sets.h"
 
-namespace camber::episodes {
+namespace camber::runs {
 namespace {
 
 data::ExampleSet read_set(const SourceOptions& options, const std::string& path, const std::string& split) {
@@ -132,4 +132,4 @@ EpisodeData load_episode_data(const SourceOptions& options) {
   return result;
 }
 
-}  // namespace camber::episodes
+}  // namespace camber::runs

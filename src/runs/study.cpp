@@ -20,7 +20,7 @@
 #include <camber/weights/state_file.h>
 #include <unistd.h>
 
-namespace camber::study {
+namespace camber::runs {
 namespace {
 
 namespace fs = std::filesystem;
@@ -54,13 +54,13 @@ class Study {
   void measure();
   void estimate();
   void run_all(const std::vector<StudyRun>& runs);
-  void on_output(const QueueTask& task, const std::string& line);
-  void ended(const QueueTask& task, const std::string& failure);
+  void on_output(const study::QueueTask& task, const std::string& line);
+  void ended(const study::QueueTask& task, const std::string& failure);
   void show_progress() const;
   bool gates_hold() const;
 
   const StudyRequest& request_;
-  const StudyPlan& plan_;
+  const study::StudyPlan& plan_;
   const StudyFolder folder_;
   const storage::FolderLock lock_;
   StudyCosts costs_;
@@ -82,7 +82,7 @@ void Study::make_world() const {
 void Study::check_records() const {
   const std::string fingerprint =
       train::fingerprint_of_tables(fs::path(plan_.world.root) / request_.options.training.data.version);
-  for (const RunRecord& record : read_run_records(folder_.records())) {
+  for (const study::RunRecord& record : study::read_run_records(folder_.records())) {
     if (is_planned(plan_, record.arm) &&
         record.config_hash != hash_of(request_.options, {record.arm, record.seed}, fingerprint))
       throw std::invalid_argument("[study] " + folder_.path.string() +
@@ -100,7 +100,7 @@ void Study::write_plan() const {
 // Once, before hours of work: the bits of such records cannot be had from this program.
 void Study::tell_of_other_numerics() const {
   std::map<std::int64_t, std::vector<std::string>> others;
-  for (const RunRecord& record : read_run_records(folder_.records()))
+  for (const study::RunRecord& record : study::read_run_records(folder_.records()))
     if (record.numerics != ops::kNumerics) others[record.numerics].push_back(record.key());
   for (const auto& [numerics, keys] : others)
     say(weights::numerics_sentence(
@@ -108,7 +108,7 @@ void Study::tell_of_other_numerics() const {
 }
 
 std::int64_t Study::numerics_of(const StudyRun& run) const {
-  return parse_record(storage::read_file(folder_.record(run)), run.key()).numerics;
+  return study::parse_record(storage::read_file(folder_.record(run)), run.key()).numerics;
 }
 
 // What branched from a base that had to be made again with other numerics is no branch of the new one.
@@ -121,15 +121,16 @@ bool Study::is_done(const StudyRun& run) const {
 }
 
 void Study::measure() {
-  if (!fs::exists(folder_.probe()) && read_run_records(folder_.records()).empty()) {
+  if (!fs::exists(folder_.probe()) && study::read_run_records(folder_.records()).empty()) {
     say("measuring a few steps");
     const StudyRun probe{"probe", 0};
     std::string problem;
-    run_queue({{.key = probe.key(),
-                .command = {own_program(), "study", "run", "--out", folder_.path.string(), "--one", probe.key(),
-                            "--threads", "1"},
-                .log = folder_.log(probe.key())}},
-              1, {.ends = [&problem](const QueueTask&, const std::string& failure) { problem = failure; }});
+    study::run_queue({{.key = probe.key(),
+                       .command = {study::own_program(), "study", "run", "--out", folder_.path.string(), "--one",
+                                   probe.key(), "--threads", "1"},
+                       .log = folder_.log(probe.key())}},
+                     1,
+                     {.ends = [&problem](const study::QueueTask&, const std::string& failure) { problem = failure; }});
     if (!problem.empty()) throw std::runtime_error("[study] the probe failed: " + problem);
   }
   costs_ = known_costs(folder_);
@@ -156,7 +157,7 @@ void Study::estimate() {
   say(line.str());
 }
 
-void Study::on_output(const QueueTask& task, const std::string& line) {
+void Study::on_output(const study::QueueTask& task, const std::string& line) {
   const StudyRun run = StudyRun::parse(task.key);
   std::istringstream words(line);
   std::string phase;
@@ -173,17 +174,17 @@ void Study::show_progress() const {
   if (request_.progress) request_.progress(done_seconds_ + running, total_seconds_);
 }
 
-void Study::ended(const QueueTask& task, const std::string& failure) {
+void Study::ended(const study::QueueTask& task, const std::string& failure) {
   const StudyRun run = StudyRun::parse(task.key);
   running_.erase(task.key);
   done_seconds_ += cost(run);
   const double left = std::max(0.0, total_seconds_ - done_seconds_) / static_cast<double>(plan_.processes);
   if (failure.empty()) {
     fs::remove(folder_.failed(task.key));
-    const RunRecord record = parse_record(storage::read_file(folder_.record(run)), task.key);
+    const study::RunRecord record = study::parse_record(storage::read_file(folder_.record(run)), task.key);
     std::ostringstream line;
     line << task.key << ": clean mAP " << std::fixed << std::setprecision(3) << record.find("clean")->mean_ap
-         << ", outcome " << outcome_of(plan_, record).value_or(0) << "; about " << hours(left) << " left";
+         << ", outcome " << study::outcome_of(plan_, record).value_or(0) << "; about " << hours(left) << " left";
     say(line.str());
   } else {
     fs::create_directories(folder_.failed(task.key).parent_path());
@@ -194,16 +195,16 @@ void Study::ended(const QueueTask& task, const std::string& failure) {
 }
 
 void Study::run_all(const std::vector<StudyRun>& runs) {
-  std::vector<QueueTask> tasks;
+  std::vector<study::QueueTask> tasks;
   for (const StudyRun& run : runs) {
     if (is_done(run)) {
       if (run.arm != kBase) fs::remove_all(folder_.run(run));  // left by a kill just after its record
       continue;
     }
-    QueueTask task{.key = run.key(),
-                   .command = {own_program(), "study", "run", "--out", folder_.path.string(), "--one", run.key(),
-                               "--threads", "1"},
-                   .log = folder_.log(run.key())};
+    study::QueueTask task{.key = run.key(),
+                          .command = {study::own_program(), "study", "run", "--out", folder_.path.string(), "--one",
+                                      run.key(), "--threads", "1"},
+                          .log = folder_.log(run.key())};
     const StudyRun base{kBase, run.seed};
     const bool branches = run.arm != kBase && training_of(request_.options, run).branches;
     if (branches && !is_done(base)) {
@@ -213,16 +214,17 @@ void Study::run_all(const std::vector<StudyRun>& runs) {
     }
     tasks.push_back(std::move(task));
   }
-  result_.failed +=
-      run_queue(tasks, plan_.processes,
-                {.says = [this](const QueueTask& task, const std::string& line) { on_output(task, line); },
-                 .ends = [this](const QueueTask& task, const std::string& failure) { ended(task, failure); }});
+  result_.failed += study::run_queue(
+      tasks, plan_.processes,
+      {.says = [this](const study::QueueTask& task, const std::string& line) { on_output(task, line); },
+       .ends = [this](const study::QueueTask& task, const std::string& failure) { ended(task, failure); }});
 }
 
 bool Study::gates_hold() const {
-  const std::vector<Gate> gates = base_gates(plan_, read_run_records(folder_.records()));
-  for (const Gate& gate : gates) say(gate.text());
-  return std::all_of(gates.begin(), gates.end(), [](const Gate& gate) { return gate.state != GateState::kFails; });
+  const std::vector<study::Gate> gates = study::base_gates(plan_, study::read_run_records(folder_.records()));
+  for (const study::Gate& gate : gates) say(gate.text());
+  return std::all_of(gates.begin(), gates.end(),
+                     [](const study::Gate& gate) { return gate.state != study::GateState::kFails; });
 }
 
 StudyResult Study::run() {
@@ -283,7 +285,7 @@ void copy_known(const StudyFolder& from, const StudyFolder& to) {
   fs::create_directories(to.records());
   if (fs::exists(from.records())) fs::copy(from.records(), to.records(), fs::copy_options::recursive);
   if (fs::exists(from.probe())) fs::copy_file(from.probe(), to.probe());
-  for (const RunRecord& record : read_run_records(from.records())) {
+  for (const study::RunRecord& record : study::read_run_records(from.records())) {
     const StudyRun run{record.arm, record.seed};
     if (!fs::exists(from.weights(run))) continue;
     fs::create_directories(to.run(run));
@@ -297,7 +299,7 @@ StudyResult estimate_study(const StudyRequest& request) {
   StudyRequest trial = request;
   trial.out = scratch.path() / "study";
   copy_known({request.out}, {trial.out});
-  StudyWorld& world = trial.options.plan.world;
+  study::StudyWorld& world = trial.options.plan.world;
   double share = 1;
   if (!fs::exists(fs::path(world.root) / request.options.training.data.version)) {
     const auto frames_of = [&](std::int64_t scenes) {
@@ -322,8 +324,8 @@ StudyResult run_study(const StudyRequest& request) {
   if (request.options.plan.arms.empty())
     throw std::invalid_argument("[study] arms must not be empty: give a configuration with --config");
   const std::vector<std::string>& conditions = request.options.plan.conditions;  // clean, then faults
-  train::parse_conditions({conditions.begin() + 1, conditions.end()});
-  for (const StudyArm& arm : request.options.plan.arms)
+  parse_conditions({conditions.begin() + 1, conditions.end()});
+  for (const study::StudyArm& arm : request.options.plan.arms)
     training_of(request.options, {arm.name, 0});  // refuses scales out of reach
   const fs::path& metric_config = request.options.training.evaluation.config;
   if (!metric_config.empty())
@@ -331,4 +333,4 @@ StudyResult run_study(const StudyRequest& request) {
   return request.estimate_only ? estimate_study(request) : Study(request).run();
 }
 
-}  // namespace camber::study
+}  // namespace camber::runs

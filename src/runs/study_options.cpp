@@ -8,7 +8,7 @@
 #include <camber/train/schedule.h>
 #include <camber/weights/checksums.h>
 
-namespace camber::study {
+namespace camber::runs {
 namespace {
 
 // Branches meet other batches than the base did with the same seed.
@@ -43,7 +43,7 @@ train::ReachableRange reach_of(const train::TrainingLoopOptions& loop, const Lea
       loop.steps, scale.options, multiple);
 }
 
-double smallest_multiple(const StudyArm& arm, const train::TrainingLoopOptions& loop,
+double smallest_multiple(const study::StudyArm& arm, const train::TrainingLoopOptions& loop,
                          const std::vector<LearnableScale>& scales) {
   for (const double multiple : kMultiples)
     if (std::all_of(scales.begin(), scales.end(),
@@ -59,8 +59,8 @@ double smallest_multiple(const StudyArm& arm, const train::TrainingLoopOptions& 
   throw std::logic_error("[study] a scale that does not reach its bounds must be found");
 }
 
-train::DetectorTrainingOptions common_options(const StudyOptions& options, std::uint64_t seed, std::int64_t steps) {
-  train::DetectorTrainingOptions common = options.training;
+DetectorTrainingOptions common_options(const StudyOptions& options, std::uint64_t seed, std::int64_t steps) {
+  DetectorTrainingOptions common = options.training;
   common.seed = seed;
   common.data.root = options.plan.world.root;
   common.loop.steps = steps;
@@ -77,23 +77,24 @@ StudyRun StudyRun::parse(const std::string& key) {
   return {.arm = key.substr(0, position), .seed = std::stoll(digits)};
 }
 
-bool is_planned(const StudyPlan& plan, const std::string& arm) {
+bool is_planned(const study::StudyPlan& plan, const std::string& arm) {
   return arm == kBase || arm == kDoubled ||
-         std::any_of(plan.arms.begin(), plan.arms.end(), [&arm](const StudyArm& known) { return known.name == arm; });
+         std::any_of(plan.arms.begin(), plan.arms.end(),
+                     [&arm](const study::StudyArm& known) { return known.name == arm; });
 }
 
 RunTraining training_of(const StudyOptions& options, const StudyRun& run) {
-  const StudyPlan& plan = options.plan;
+  const study::StudyPlan& plan = options.plan;
   const auto seed = static_cast<std::uint64_t>(run.seed);
   if (run.arm == kBase || run.arm == kDoubled) {
     RunTraining base{.options = common_options(options, seed, (run.arm == kBase ? 1 : 2) * plan.base_steps)};
     base.options.detector.router.mode = nn::RouterMode::kOff;
     return base;
   }
-  const StudyArm& arm = plan.arm(run.arm);
+  const study::StudyArm& arm = plan.arm(run.arm);
   const std::int64_t steps = plan.branch_steps + (arm.from_scratch ? plan.base_steps : 0);
   RunTraining training{.branches = !arm.from_scratch, .absent_above_age = arm.absent_above_age};
-  training.options = config::load<train::DetectorTrainingOptions>(
+  training.options = config::load<DetectorTrainingOptions>(
       {.arguments = arm.options}, common_options(options, arm.from_scratch ? seed : kBranchSeeds + seed, steps));
   const std::vector<LearnableScale> scales = learnable_scales(training.options.detector);
   if (scales.empty()) return training;
@@ -105,18 +106,18 @@ RunTraining training_of(const StudyOptions& options, const StudyRun& run) {
 
 std::string hash_of(const StudyOptions& options, const StudyRun& run, const std::string& data_fingerprint) {
   const auto text_of = [&options](const StudyRun& of) {
-    train::DetectorTrainingOptions training = training_of(options, of).options;
+    DetectorTrainingOptions training = training_of(options, of).options;
     training.data.root.clear();
     // The file's name alone, wherever the configurations lie: written as the published records have it.
     std::filesystem::path& metric_config = training.evaluation.config;
     if (!metric_config.empty()) metric_config = kEvaluations / metric_config.filename();
     // Only what is not as it is by default: words, and options that are added later, leave the sums as they are.
     std::string lines;
-    for (const config::Difference& option : config::differences(train::DetectorTrainingOptions{}, training))
+    for (const config::Difference& option : config::differences(DetectorTrainingOptions{}, training))
       lines += option.path + " = " + option.second + "\n";
     return lines;
   };
-  StudyPlan evaluated = options.plan;
+  study::StudyPlan evaluated = options.plan;
   evaluated.world.root.clear();
   std::ostringstream text;
   text << text_of(run);
@@ -149,7 +150,7 @@ std::int64_t limited(const RunChoice& choice, std::int64_t seeds) {
 
 }  // namespace
 
-std::vector<StudyRun> base_runs(const StudyPlan& plan, const RunChoice& choice) {
+std::vector<StudyRun> base_runs(const study::StudyPlan& plan, const RunChoice& choice) {
   std::int64_t bases = 0;
   for (const StudyRun& run : arm_runs(plan, choice))
     if (!plan.arm(run.arm).from_scratch) bases = std::max(bases, run.seed + 1);
@@ -162,12 +163,12 @@ std::vector<StudyRun> base_runs(const StudyPlan& plan, const RunChoice& choice) 
   return runs;
 }
 
-std::vector<StudyRun> arm_runs(const StudyPlan& plan, const RunChoice& choice) {
+std::vector<StudyRun> arm_runs(const study::StudyPlan& plan, const RunChoice& choice) {
   std::vector<StudyRun> runs;
   for (const bool main : {true, false})
     for (std::int64_t seed = 0; seed < limited(choice, std::max(plan.seeds, plan.few_seeds)); ++seed)
-      for (const StudyArm& arm : plan.arms)
-        if ((arm.role == ArmRole::kMain) == main && seed < limited(choice, plan.seeds_of(arm)) &&
+      for (const study::StudyArm& arm : plan.arms)
+        if ((arm.role == study::ArmRole::kMain) == main && seed < limited(choice, plan.seeds_of(arm)) &&
             chosen(choice, arm.name))
           runs.push_back({arm.name, seed});
   return runs;
@@ -181,4 +182,4 @@ StudyOptions options_of_study(const StudyFolder& folder) {
   return config::load_stored(folder.config().string(), defaults);
 }
 
-}  // namespace camber::study
+}  // namespace camber::runs

@@ -6,7 +6,7 @@
 #include "camber/storage/file.h"
 #include "camber/study/record.h"
 
-namespace camber::study {
+namespace camber::runs {
 namespace {
 
 namespace fs = std::filesystem;
@@ -23,18 +23,18 @@ void publish(const StudyFolder& from, const PublishedStudy& to) {
     throw std::invalid_argument("[study] --from must hold a study that was begun, got " + from.path.string() +
                                 " without records");
   copy_whole(from.plan(), to.records() / from.plan().filename());
-  for (const RunRecord& record : read_run_records(from.records())) {
+  for (const study::RunRecord& record : study::read_run_records(from.records())) {
     const StudyRun run{record.arm, record.seed};
     copy_whole(from.record(run), to.records() / from.record(run).filename());
     if (run.arm == kBase && fs::exists(from.weights(run))) copy_whole(from.weights(run), to.base(run.seed));
   }
 }
 
-void import_published(const PublishedStudy& from, const StudyPlan& plan, const StudyFolder& to) {
-  const std::vector<RunRecord> records = read_run_records(from.records());
+void import_published(const PublishedStudy& from, const study::StudyPlan& plan, const StudyFolder& to) {
+  const std::vector<study::RunRecord> records = study::read_run_records(from.records());
   if (records.empty())
     throw std::invalid_argument("[study] --start must hold a published study with records/, got " + from.path.string());
-  for (const RunRecord& record : records) {
+  for (const study::RunRecord& record : records) {
     const StudyRun run{record.arm, record.seed};
     if (!is_planned(plan, run.arm)) continue;
     if (!fs::exists(to.record(run))) copy_whole(from.records() / to.record(run).filename(), to.record(run));
@@ -43,4 +43,4 @@ void import_published(const PublishedStudy& from, const StudyPlan& plan, const S
   }
 }
 
-}  // namespace camber::study
+}  // namespace camber::runs

@@ -16,7 +16,7 @@
 #include <camber/weights/load.h>
 #include <nlohmann/json.hpp>
 
-namespace camber::study {
+namespace camber::runs {
 namespace {
 
 namespace fs = std::filesystem;
@@ -34,11 +34,11 @@ bool is_kept(const std::string& name) {
           (name.ends_with("/change") || name.ends_with("/mass/camera") || name.ends_with("/effective_keys")));
 }
 
-void add_history(RunRecord& record, const fs::path& metrics) {
+void add_history(study::RunRecord& record, const fs::path& metrics) {
   const auto series = health::to_series(health::read_records(metrics));
   for (const auto& [name, one] : series) {
     if (!is_kept(name)) continue;
-    RunCurve& curve = record.curves[name];
+    study::RunCurve& curve = record.curves[name];
     for (const double step : one.steps) curve.steps.push_back(static_cast<std::int64_t>(step));
     curve.values = one.values;
   }
@@ -51,11 +51,11 @@ void add_history(RunRecord& record, const fs::path& metrics) {
 
 // A model's passes over the test frames, and how the record names them.
 struct StudyEvaluation {
-  train::DetectionRequest request;
+  DetectionRequest request;
   eval::EvaluationConfig config{};
   std::int64_t replicates = 0;
-  std::vector<train::DetectionPass> passes{};
-  std::vector<Measurement> names{};  // of each pass: condition and control
+  std::vector<DetectionPass> passes{};
+  std::vector<study::Measurement> names{};  // of each pass: condition and control
   std::size_t conditions = 0;
 
   std::size_t frames() const { return request.split.samples.size() * conditions; }
@@ -65,16 +65,16 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-train::Condition condition_named(const std::string& name) {
-  return name == "clean" ? train::Condition{} : train::Condition{data::parse_fault(name)};
+Condition condition_named(const std::string& name) {
+  return name == "clean" ? Condition{} : Condition{data::parse_fault(name)};
 }
 
 // The model's own trust everywhere, what replaces it where the plan asks for it, exchanged cues last.
-void add_passes(StudyEvaluation& evaluation, const StudyPlan& plan, const std::vector<std::string>& conditions,
+void add_passes(StudyEvaluation& evaluation, const study::StudyPlan& plan, const std::vector<std::string>& conditions,
                 const RunTraining& training) {
   const detection::DetectorOptions& own = training.options.detector;
   const bool cues = (own.head.cue_input || nn::uses_cues(own.router.mode)) || training.absent_above_age > 0;
-  const auto add = [&evaluation](const std::string& condition, const std::string& control, train::DetectionPass pass) {
+  const auto add = [&evaluation](const std::string& condition, const std::string& control, DetectionPass pass) {
     pass.condition = condition_named(condition);
     evaluation.passes.push_back(std::move(pass));
     evaluation.names.push_back({.condition = condition, .control = control});
@@ -84,7 +84,7 @@ void add_passes(StudyEvaluation& evaluation, const StudyPlan& plan, const std::v
     if (own.has_router() && contains(plan.control_conditions, condition))
       for (const std::string& control : plan.controls)
         if (nn::uses_content(own.router.mode) || (control != "mean" && control != "shuffled"))
-          add(condition, control, {.trust = train::trust_control(control, "[study] controls")});
+          add(condition, control, {.trust = trust_control(control, "[study] controls")});
     if (!cues || !contains(plan.swapped_cues, condition)) continue;
     add(condition, "cues of clean", {.cues = condition_named("clean")});
     add("clean", "cues of " + condition, {.cues = condition_named(condition)});
@@ -93,14 +93,14 @@ void add_passes(StudyEvaluation& evaluation, const StudyPlan& plan, const std::v
 
 StudyEvaluation evaluation_of(const StudyOptions& options, const StudyRun& run, const RunTraining& training,
                               const data::Dataset& dataset) {
-  const StudyPlan& plan = options.plan;
+  const study::StudyPlan& plan = options.plan;
   StudyEvaluation evaluation{.request = {.dataset = dataset,
                                          .split = data::find_split(dataset, plan.split),
                                          .batch_size = options.training.evaluation.batch_size,
                                          .absent_above_age = training.absent_above_age},
                              .replicates = plan.replicates};
   data::Split& split = evaluation.request.split;
-  split.samples = train::evenly_spaced(split.samples, plan.frames);
+  split.samples = evenly_spaced(split.samples, plan.frames);
   split.official = false;
   if (!options.training.evaluation.config.empty())
     evaluation.config = eval::EvaluationConfig::read(options.training.evaluation.config);
@@ -111,13 +111,13 @@ StudyEvaluation evaluation_of(const StudyOptions& options, const StudyRun& run, 
   return evaluation;
 }
 
-std::vector<Measurement> measure(const StudyEvaluation& evaluation, const detection::Detector& detector) {
+std::vector<study::Measurement> measure(const StudyEvaluation& evaluation, const detection::Detector& detector) {
   const auto reports =
-      train::evaluate_passes(detector, evaluation.request, evaluation.passes, evaluation.config,
-                             {.distance_edges = {}, .point_edges = {}, .draws = evaluation.replicates, .threads = 1});
-  std::vector<Measurement> measurements = evaluation.names;
+      evaluate_passes(detector, evaluation.request, evaluation.passes, evaluation.config,
+                      {.distance_edges = {}, .point_edges = {}, .draws = evaluation.replicates, .threads = 1});
+  std::vector<study::Measurement> measurements = evaluation.names;
   for (std::size_t i = 0; i < reports.size(); ++i) {
-    Measurement& measured = measurements[i];
+    study::Measurement& measured = measurements[i];
     const eval::DetectionMetrics& metrics = reports[i].metrics.evaluation.metrics;
     measured.mean_ap = metrics.mean_ap;
     measured.nd_score = metrics.nd_score;
@@ -126,33 +126,33 @@ std::vector<Measurement> measure(const StudyEvaluation& evaluation, const detect
       for (const eval::ClassMetrics& entry : metrics.classes) sum += entry.average_precisions[d];
       measured.by_distance.push_back(sum / static_cast<double>(metrics.classes.size()));
     }
-    measured.trust_lidar = train::mean_of(reports[i].trust.lidar);
-    measured.trust_camera = train::mean_of(reports[i].trust.camera);
+    measured.trust_lidar = mean_of(reports[i].trust.lidar);
+    measured.trust_camera = mean_of(reports[i].trust.camera);
     for (const double value : reports[i].metrics.drawn_mean_aps)
       measured.replicates.push_back(static_cast<std::int32_t>(std::lround(1e4 * value)));
   }
   return measurements;
 }
 
-RunRecord record_of(const StudyFolder& folder, const StudyRun& run) {
-  return parse_record(storage::read_file(folder.record(run)), folder.record(run).string());
+study::RunRecord record_of(const StudyFolder& folder, const StudyRun& run) {
+  return study::parse_record(storage::read_file(folder.record(run)), folder.record(run).string());
 }
 
 // Weights that were made again, or came from elsewhere, must be those that the run's record speaks of.
 void check_weights(const StudyFolder& folder, const StudyRun& run, const std::string& found) {
-  const RunRecord record = record_of(folder, run);
+  const study::RunRecord record = record_of(folder, run);
   if (found != record.weights)
     throw std::runtime_error("[study] " + run.key() + " must have the weights " + record.weights +
                              " of its record, got " + found +
                              " (another model, build, instruction set or number of threads)");
 }
 
-train::DetectorRunResult train_run(const StudyFolder& folder, const StudyRun& run, const RunTraining& training,
-                                   const RunListener& listener) {
+DetectorRunResult train_run(const StudyFolder& folder, const StudyRun& run, const RunTraining& training,
+                            const RunListener& listener) {
   const fs::path own = folder.run(run);
   const bool resume = train::RunFolder::can_resume(own, config::to_toml(training.options));
   if (!resume) fs::remove_all(own);
-  train::DetectorRunRequest request{.options = training.options, .out = own, .resume = resume, .evaluate = false};
+  DetectorRunRequest request{.options = training.options, .out = own, .resume = resume, .evaluate = false};
   if (training.branches) {
     const StudyRun base{kBase, run.seed};
     request.from = folder.weights(base);
@@ -163,7 +163,7 @@ train::DetectorRunResult train_run(const StudyFolder& folder, const StudyRun& ru
     if (listener.trained)
       listener.trained(static_cast<double>(report.step) / static_cast<double>(training.options.loop.steps));
   };
-  return train::train_detector(request);
+  return train_detector(request);
 }
 
 }  // namespace
@@ -187,18 +187,18 @@ std::string sum_of_weights(const detection::DetectorImpl& detector) {
 void execute_run(const StudyOptions& options, const StudyFolder& folder, const StudyRun& run,
                  const RunListener& listener) {
   const RunTraining training = training_of(options, run);
-  const train::DetectorRunResult trained = train_run(folder, run, training, listener);
+  const DetectorRunResult trained = train_run(folder, run, training, listener);
   const data::Dataset dataset(training.options.data.root, training.options.data.version, 1);
   const train::Environment environment = train::Environment::of_this_program();
-  RunRecord record{.arm = run.arm,
-                   .seed = run.seed,
-                   .steps = trained.steps,
-                   .scale_lr_mult = training.scale_lr_mult,
-                   .scales = {trained.scales.begin(), trained.scales.end()},
-                   .data_fingerprint = train::fingerprint_of_tables(dataset.root() / dataset.version()),
-                   .commit = environment.commit,
-                   .instruction_set = environment.instruction_set,
-                   .numerics = environment.numerics};
+  study::RunRecord record{.arm = run.arm,
+                          .seed = run.seed,
+                          .steps = trained.steps,
+                          .scale_lr_mult = training.scale_lr_mult,
+                          .scales = {trained.scales.begin(), trained.scales.end()},
+                          .data_fingerprint = train::fingerprint_of_tables(dataset.root() / dataset.version()),
+                          .commit = environment.commit,
+                          .instruction_set = environment.instruction_set,
+                          .numerics = environment.numerics};
   record.config_hash = hash_of(options, run, record.data_fingerprint);
   add_history(record, folder.run(run) / "metrics.jsonl");
   record.training_seconds = record.milliseconds_a_step / 1e3 * static_cast<double>(record.steps);
@@ -246,24 +246,20 @@ std::pair<double, double> probe(const StudyOptions& options, const StudyFolder& 
   training.options.log_every = 1;
   const fs::path own = folder.path / "runs" / "probe";
   fs::remove_all(own);
-  train::train_detector({.options = training.options, .out = own, .evaluate = false});
-  RunRecord record;
+  train_detector({.options = training.options, .out = own, .evaluate = false});
+  study::RunRecord record;
   add_history(record, own / "metrics.jsonl");
   const data::Dataset dataset(training.options.data.root, training.options.data.version, 1);
   const detection::Detector detector = detection::Detector::load(own / "model.safetensors");
   StudyEvaluation evaluation = evaluation_of(options, run, training, dataset);
   std::vector<data::Index>& samples = evaluation.request.split.samples;
   const auto frames = static_cast<double>(samples.size());
-  samples = train::evenly_spaced(samples, kProbeFrames);
+  samples = evenly_spaced(samples, kProbeFrames);
   const auto begin = std::chrono::steady_clock::now();
   measure(evaluation, detector);
   const double share = static_cast<double>(samples.size()) / frames;
   fs::remove_all(own);
   return {record.milliseconds_a_step / 1e3, seconds_since(begin) / share};
-}
-
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 }  // namespace
@@ -290,7 +286,7 @@ StudyCosts known_costs(const StudyFolder& folder) {
     costs.branch_evaluation = json.at("branch_evaluation");
   }
   std::vector<double> base_step, base_evaluation, branch_step, branch_evaluation;
-  for (const RunRecord& record : read_run_records(folder.records())) {
+  for (const study::RunRecord& record : study::read_run_records(folder.records())) {
     const bool base = record.arm == kBase || record.arm == kDoubled;
     const bool plain = base || record.curves.empty() || record.scales.empty();
     (plain ? base_step : branch_step).push_back(record.milliseconds_a_step / 1e3);
@@ -309,4 +305,4 @@ StudyCosts known_costs(const StudyFolder& folder) {
   return costs;
 }
 
-}  // namespace camber::study
+}  // namespace camber::runs

@@ -4,7 +4,7 @@
 #include <camber/runs/detector_evaluation.h>
 #include <gtest/gtest.h>
 
-namespace camber::train {
+namespace camber::runs {
 namespace {
 
 FaultReport report_of(double clean, double faulty) {
@@ -36,4 +36,4 @@ TEST(AreaUnderCurve, IsNoNumberWhereOneIsNone) {
 }
 
 }  // namespace
-}  // namespace camber::train
+}  // namespace camber::runs

@@ -9,7 +9,7 @@
 #include "camber/detection/cmt_head.h"
 #include "detection/example_batch.h"
 
-namespace camber::train {
+namespace camber::runs {
 namespace {
 
 using detection::Detector;
@@ -37,7 +37,7 @@ Detector biased_detector(DetectorOptions options) {
 }
 
 Metrics metrics_of(const detection::DetectorOutput& output) {
-  HealthAdapter adapter(1);
+  train::HealthAdapter adapter(1);
   add_output(adapter, output, true);
   Metrics metrics;
   for (const health::Metric& metric : health::health_metrics(adapter.sample())) {
@@ -111,4 +111,4 @@ TEST(DetectorHealth, SaysNothingOfABiasThatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace camber::train
+}  // namespace camber::runs

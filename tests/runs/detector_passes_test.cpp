@@ -7,7 +7,7 @@
 
 #include "data/simulated_world.h"
 
-namespace camber::train {
+namespace camber::runs {
 namespace {
 
 using detection::TrustControl;
@@ -114,4 +114,4 @@ TEST(TrustControl, IsNamed) {
 }
 
 }  // namespace
-}  // namespace camber::train
+}  // namespace camber::runs

@@ -7,7 +7,7 @@
 
 #include "detection/example_batch.h"
 
-namespace camber::train {
+namespace camber::runs {
 namespace {
 
 using detection::Detector;
@@ -37,13 +37,13 @@ struct Training {
         loop(*detector, {.steps = 10, .average = {.enabled = true}, .guard = {.stop_after = stop_after}}) {
     detector->train();
   }
-  StepReport step(const DetectorBatch& batch) {
-    return loop.train_step([&](std::int64_t number) -> NamedLosses {
+  train::StepReport step(const DetectorBatch& batch) {
+    return loop.train_step([&](std::int64_t number) -> train::NamedLosses {
       return detector->losses(detector->forward(batch, {.step = number}), batch).terms;
     });
   }
   Detector detector;
-  TrainingLoop loop;
+  train::TrainingLoop loop;
 };
 
 // The second of two frames with a number that is none, at such an index.
@@ -67,7 +67,7 @@ TEST(DetectorTraining, ASampleThatBrokeSkipsItsStepByNameAndLeavesNoTrace) {
     Training training;
     ASSERT_FALSE(training.step(broken_batch("nowhere")).skipped);
     const auto before = copy_of(training.detector);
-    const StepReport report = training.step(broken_batch(position));
+    const train::StepReport report = training.step(broken_batch(position));
     EXPECT_TRUE(report.skipped) << position;
     ASSERT_TRUE(report.finding) << position;
     // What broke in a true box stays in the queries that were made from it.
@@ -85,7 +85,7 @@ TEST(DetectorTraining, StopsAfterEnoughBrokenSamples) {
   Training training(2);
   const DetectorBatch batch = broken_batch("point");
   EXPECT_FALSE(training.step(batch).stops);
-  const StepReport report = training.step(batch);
+  const train::StepReport report = training.step(batch);
   EXPECT_TRUE(report.stops);
   EXPECT_NE(report.finding->sentence.find("2 steps in a row"), std::string::npos) << report.finding->sentence;
 }
@@ -96,7 +96,7 @@ TEST(DetectorTraining, NamesTheParameterThatBroke) {
     const torch::NoGradGuard no_grad;
     training.detector->named_parameters()["head.decoder.layers.1.norm2.weight"][3] = NAN;
   }
-  const StepReport report = training.step(broken_batch("nowhere"));
+  const train::StepReport report = training.step(broken_batch("nowhere"));
   ASSERT_TRUE(report.finding);
   EXPECT_NE(report.finding->sentence.find("parameter head.decoder.layers.1.norm2.weight holds 1 NaN"),
             std::string::npos)
@@ -104,4 +104,4 @@ TEST(DetectorTraining, NamesTheParameterThatBroke) {
 }
 
 }  // namespace
-}  // namespace camber::train
+}  // namespace camber::runs

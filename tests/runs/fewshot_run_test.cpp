@@ -11,7 +11,7 @@
 #include "camber/runs/fewshot_evaluation.h"
 #include "camber/storage/file.h"
 
-namespace camber::episodes {
+namespace camber::runs {
 namespace {
 
 namespace fs = std::filesystem;
@@ -179,4 +179,4 @@ TEST_F(FewshotRuns, ShowsTheScaleInAGroupWithoutDecay) {
 }
 
 }  // namespace
-}  // namespace camber::episodes
+}  // namespace camber::runs

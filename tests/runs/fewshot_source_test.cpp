@@ -10,7 +10,7 @@
 #include "camber/data/tabular_sets.h"
 #include "camber/drawing/canvas.h"
 
-namespace camber::episodes {
+namespace camber::runs {
 namespace {
 
 namespace fs = std::filesystem;
@@ -109,4 +109,4 @@ TEST_F(Source, RefusesOptionsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace camber::episodes
+}  // namespace camber::runs

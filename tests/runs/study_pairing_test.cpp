@@ -21,7 +21,7 @@
 #include "storage/scratch_folder.h"
 
 // Adding the router changes no other parameter's start, no batch and no noise; a scale of 0 is no bias, bit for bit.
-namespace camber::study {
+namespace camber::runs {
 namespace {
 
 // The plan that was run; without it nothing here would be proved, so its absence fails.
@@ -64,9 +64,9 @@ bool load_alike(const data::LoaderOptions& first, const data::LoaderOptions& sec
 // Wherever the configurations lie, or else a published study could not be gone on with.
 TEST(Pairing, the_published_records_are_of_the_shipped_plan) {
   const StudyOptions study = real_study();
-  const auto records = read_run_records(std::filesystem::path(std::getenv("CAMBER_SOURCE")) / "study/records");
+  const auto records = study::read_run_records(std::filesystem::path(std::getenv("CAMBER_SOURCE")) / "study/records");
   ASSERT_FALSE(records.empty());
-  for (const RunRecord& record : records)
+  for (const study::RunRecord& record : records)
     if (is_planned(study.plan, record.arm)) {
       EXPECT_EQ(hash_of(study, {record.arm, record.seed}, record.data_fingerprint), record.config_hash) << record.key();
     }
@@ -76,7 +76,7 @@ TEST(Pairing, every_arm_of_the_study_starts_alike_and_meets_the_same_batches) {
   const StudyOptions study = real_study();
   const RunTraining plain = training_of(study, {"plain", 3});
   const auto of_plain = state(detection::Detector(plain.options.detector, plain.options.seed));
-  for (const StudyArm& arm : study.plan.arms) {
+  for (const study::StudyArm& arm : study.plan.arms) {
     if (arm.from_scratch) continue;
     const RunTraining training = training_of(study, {arm.name, 3});
     EXPECT_EQ(training.options.seed, plain.options.seed);
@@ -152,9 +152,9 @@ TEST(Rule, takes_out_the_sensors_whose_cue_of_age_is_above_it) {
   detection::DetectorBatch batch;
   batch.age = torch::tensor({0.0F, 0.5F, 0.75F, 0.76F, 1.0F, 0.0F}).view({2, 3});
   batch.available = torch::tensor({true, true, true, true, true, false}).view({2, 3});
-  const torch::Tensor left = train::without_old_sensors(batch, 0.75).available;
+  const torch::Tensor left = without_old_sensors(batch, 0.75).available;
   EXPECT_TRUE(torch::equal(left, torch::tensor({true, true, true, false, false, false}).view({2, 3}))) << left;
-  EXPECT_TRUE(torch::equal(train::without_old_sensors(batch, 0).available, batch.available));
+  EXPECT_TRUE(torch::equal(without_old_sensors(batch, 0).available, batch.available));
 }
 
 // Bases that were published before this build must be readable, and be those that their records speak of.
@@ -163,7 +163,7 @@ TEST(PublishedBases, AreThoseOfTheirRecords) {
   ASSERT_NE(source, nullptr);
   const std::filesystem::path published = std::filesystem::path(source) / "study";
   std::size_t bases = 0;
-  for (const RunRecord& record : read_run_records(published / "records")) {
+  for (const study::RunRecord& record : study::read_run_records(published / "records")) {
     EXPECT_EQ(record.numerics, 1) << record.key();
     if (record.arm != kBase) continue;
     const auto detector = detection::Detector::load(published / "bases" / (record.key() + ".safetensors"));
@@ -188,9 +188,9 @@ TEST_F(ScaleZero, is_no_bias_bit_for_bit_over_a_whole_run) {
   study.training.loop.optimizer.clip_norm = 0.5;
   const auto train = [&](const char* arm) {
     const RunTraining training = training_of(study, {arm, 0});
-    train::DetectorRunRequest request{.options = training.options, .out = folder_ / arm, .evaluate = false};
+    DetectorRunRequest request{.options = training.options, .out = folder_ / arm, .evaluate = false};
     if (training.branches) request.from = folder_ / "base/model.safetensors";
-    train::train_detector(request);
+    train_detector(request);
     return state(detection::Detector::load(folder_ / arm / "model.safetensors"));
   };
   const auto base = train(kBase), plain = train("plain"), zero = train("fixed_0");
@@ -205,4 +205,4 @@ TEST_F(ScaleZero, is_no_bias_bit_for_bit_over_a_whole_run) {
 }
 
 }  // namespace
-}  // namespace camber::study
+}  // namespace camber::runs

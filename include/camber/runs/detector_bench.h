@@ -8,7 +8,7 @@
 #include <camber/data/splits.h>
 #include <camber/detection/detector.h>
 
-namespace camber::train {
+namespace camber::runs {
 
 struct DetectorBenchOptions {
   std::int64_t repeats = 50;    ///< frames, and training steps, that are timed
@@ -41,4 +41,4 @@ struct DetectorBench {
 DetectorBench bench_detector(detection::Detector detector, const data::Dataset& dataset, const data::Split& split,
                              const DetectorBenchOptions& options);
 
-}  // namespace camber::train
+}  // namespace camber::runs

@@ -5,7 +5,7 @@
 #include <camber/eval/metrics_report.h>
 #include <camber/runs/detector_passes.h>
 
-namespace camber::train {
+namespace camber::runs {
 
 /// Trust in each sensor at the 20 best boxes of every frame; empty without a router. With one weight a camera, the
 /// largest counts.
@@ -64,4 +64,4 @@ FaultReport evaluate_detector(detection::Detector detector, const DetectionReque
                               const std::vector<data::Fault>& faults, const eval::EvaluationConfig& config,
                               detection::TrustControl trust = detection::TrustControl::kModel);
 
-}  // namespace camber::train
+}  // namespace camber::runs

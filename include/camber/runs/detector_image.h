@@ -6,7 +6,7 @@
 #include <camber/data/frame_image.h>
 #include <camber/runs/detector_passes.h>
 
-namespace camber::train {
+namespace camber::runs {
 
 /// A frame and what was found in it.
 struct FoundFrame {
@@ -32,4 +32,4 @@ drawing::Canvas draw_found(const FoundFrame& frame, const detection::DetectorOpt
 drawing::Canvas draw_strip(const std::vector<FoundFrame>& frames, const detection::DetectorOptions& options,
                            const FoundImageOptions& image = {});
 
-}  // namespace camber::train
+}  // namespace camber::runs

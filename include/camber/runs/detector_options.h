@@ -10,7 +10,7 @@
 #include <camber/health/monitor.h>
 #include <camber/train/training_loop.h>
 
-namespace camber::train {
+namespace camber::runs {
 
 /// Which frames a run learns from and by which it is evaluated.
 struct DetectorDataOptions {
@@ -62,7 +62,7 @@ struct DetectorTrainingOptions {
   std::uint64_t seed = 0;
   DetectorDataOptions data{};
   detection::DetectorOptions detector = detection::DetectorOptions::small();
-  TrainingLoopOptions loop{};
+  train::TrainingLoopOptions loop{};
   health::MonitorOptions health{};
   DetectorEvaluationOptions evaluation{};
   std::int64_t log_every = 10;
@@ -84,10 +84,10 @@ struct DetectorTrainingOptions {
   /// The loader's options for training.
   data::LoaderOptions loader() const;
   /// The loop's options with the detector's own rules for its parameters behind those of the configuration.
-  TrainingLoopOptions loop_with_rules() const;
+  train::TrainingLoopOptions loop_with_rules() const;
 };
 
 /// Every n-th of the samples so that about `limit` remain; all for 0.
 std::vector<data::Index> evenly_spaced(const std::vector<data::Index>& samples, std::int64_t limit);
 
-}  // namespace camber::train
+}  // namespace camber::runs

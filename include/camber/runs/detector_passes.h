@@ -10,7 +10,7 @@
 #include <camber/data/splits.h>
 #include <camber/detection/detector.h>
 
-namespace camber::train {
+namespace camber::runs {
 
 /// Frames on which a detector is run. For the same split, seed and faults they are the same in `camber eval`, in a
 /// run's own result and in a study.
@@ -67,4 +67,4 @@ detection::DetectorBatch without_old_sensors(detection::DetectorBatch batch, dou
 /// Reads model, zero, mean, shuffled or oracle; refuses any other word with `argument` as its name.
 detection::TrustControl trust_control(const std::string& name, const std::string& argument);
 
-}  // namespace camber::train
+}  // namespace camber::runs

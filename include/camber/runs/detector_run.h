@@ -8,7 +8,7 @@
 #include <camber/runs/detector_options.h>
 #include <camber/train/run_folder.h>
 
-namespace camber::train {
+namespace camber::runs {
 
 /// How a run of the detector begins, and who listens.
 struct DetectorRunRequest {
@@ -19,7 +19,7 @@ struct DetectorRunRequest {
   std::vector<std::string> exclude{};  ///< parts of names that are not taken
   bool evaluate = true;                ///< false: the weights are exported, and somebody else evaluates them
 
-  std::function<void(const StepReport&, const std::string& note)> after_step{};
+  std::function<void(const train::StepReport&, const std::string& note)> after_step{};
   std::function<void(const std::string& line)> say{};  ///< whole sentences, for people
   std::function<bool()> stop_requested{};
 };
@@ -40,4 +40,4 @@ DetectorRunResult train_detector(const DetectorRunRequest& request);
 DetectorTrainingOptions options_of_run(const std::filesystem::path& folder);
 DetectorTrainingOptions options_of_checkpoint(const std::filesystem::path& file);
 
-}  // namespace camber::train
+}  // namespace camber::runs

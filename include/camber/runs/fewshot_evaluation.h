@@ -7,7 +7,7 @@
 #include <camber/fewshot/episode_model.h>
 #include <camber/runs/fewshot_result.h>
 
-namespace camber::episodes {
+namespace camber::runs {
 
 /// The examples of a set as a tensor [N, shape...] that borrows the set's numbers.
 torch::Tensor examples_of(const data::ExampleSet& set);
@@ -29,4 +29,4 @@ std::vector<double> episode_accuracies(fewshot::EpisodeModel& model, const data:
 std::vector<LeakResult> measure_leaks(fewshot::EpisodeModel& model, const data::ExampleSet& set, std::int64_t n_way,
                                       std::int64_t num_episodes, std::uint64_t seed);
 
-}  // namespace camber::episodes
+}  // namespace camber::runs

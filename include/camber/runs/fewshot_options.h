@@ -14,23 +14,23 @@
 #include <camber/train/schedule.h>
 
 /// Options of a few-shot run; no torch header here.
-namespace camber::episodes {
+namespace camber::runs {
 
 enum class SourceKind { kGlyphs, kOmniglot, kDomainFolders, kImageFolders, kLibFewShot, kLetter, kFeatures };
 
-}  // namespace camber::episodes
+}  // namespace camber::runs
 
 template <>
-inline constexpr auto camber::config::enum_names<camber::episodes::SourceKind> =
-    std::array{std::pair{camber::episodes::SourceKind::kGlyphs, std::string_view("glyphs")},
-               std::pair{camber::episodes::SourceKind::kOmniglot, std::string_view("omniglot")},
-               std::pair{camber::episodes::SourceKind::kDomainFolders, std::string_view("domain_folders")},
-               std::pair{camber::episodes::SourceKind::kImageFolders, std::string_view("image_folders")},
-               std::pair{camber::episodes::SourceKind::kLibFewShot, std::string_view("libfewshot")},
-               std::pair{camber::episodes::SourceKind::kLetter, std::string_view("letter")},
-               std::pair{camber::episodes::SourceKind::kFeatures, std::string_view("features")}};
+inline constexpr auto camber::config::enum_names<camber::runs::SourceKind> =
+    std::array{std::pair{camber::runs::SourceKind::kGlyphs, std::string_view("glyphs")},
+               std::pair{camber::runs::SourceKind::kOmniglot, std::string_view("omniglot")},
+               std::pair{camber::runs::SourceKind::kDomainFolders, std::string_view("domain_folders")},
+               std::pair{camber::runs::SourceKind::kImageFolders, std::string_view("image_folders")},
+               std::pair{camber::runs::SourceKind::kLibFewShot, std::string_view("libfewshot")},
+               std::pair{camber::runs::SourceKind::kLetter, std::string_view("letter")},
+               std::pair{camber::runs::SourceKind::kFeatures, std::string_view("features")}};
 
-namespace camber::episodes {
+namespace camber::runs {
 
 /// Where examples come from and how they are divided. Classes of training and test are disjoint unless target_domain
 /// is given: then the classes are the same, a domain is held out, and the run is called what it is, domain
@@ -159,4 +159,4 @@ struct FewshotOptions {
   friend bool operator==(const FewshotOptions&, const FewshotOptions&) = default;
 };
 
-}  // namespace camber::episodes
+}  // namespace camber::runs

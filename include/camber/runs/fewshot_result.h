@@ -7,7 +7,7 @@
 
 #include <camber/eval/fewshot_statistics.h>
 
-namespace camber::episodes {
+namespace camber::runs {
 
 /// Accuracy in one way of being tested.
 struct SettingResult {
@@ -53,4 +53,4 @@ struct FewshotResult {
 std::string to_json(const FewshotResult& result);
 std::string to_text(const FewshotResult& result);
 
-}  // namespace camber::episodes
+}  // namespace camber::runs

@@ -7,7 +7,7 @@
 #include <camber/runs/fewshot_options.h>
 #include <camber/runs/fewshot_result.h>
 
-namespace camber::episodes {
+namespace camber::runs {
 
 /// How a run is carried out, beside what it is. No torch header here.
 struct FewshotRun {
@@ -30,4 +30,4 @@ FewshotResult run_fewshot(const FewshotOptions& options, const FewshotRun& run);
 /// The optimiser's groups of a run's model, as a table: bounded scales stand alone, without decay.
 std::string parameter_groups(const FewshotOptions& options);
 
-}  // namespace camber::episodes
+}  // namespace camber::runs

@@ -8,7 +8,7 @@
 #include <camber/data/image_sets.h>
 #include <camber/runs/fewshot_options.h>
 
-namespace camber::episodes {
+namespace camber::runs {
 
 /// The data of a run, divided.
 struct EpisodeData {
@@ -31,4 +31,4 @@ std::filesystem::path find_data(const std::string& path);
 /// The glyphs as a set of examples.
 data::ExampleSet glyph_set(const simulation::GlyphOptions& options, std::uint64_t seed);
 
-}  // namespace camber::episodes
+}  // namespace camber::runs

@@ -5,7 +5,7 @@
 #include <camber/runs/study_options.h>
 #include <camber/runs/study_run.h>
 
-namespace camber::study {
+namespace camber::runs {
 
 /// How a study is carried out, and who listens.
 struct StudyRequest {
@@ -33,4 +33,4 @@ struct StudyResult {
 /// when the folder, or the published study that it starts from, holds records of another configuration.
 StudyResult run_study(const StudyRequest& request);
 
-}  // namespace camber::study
+}  // namespace camber::runs

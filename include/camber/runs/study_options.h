@@ -7,13 +7,13 @@
 #include <camber/runs/detector_options.h>
 #include <camber/study/plan.h>
 
-namespace camber::study {
+namespace camber::runs {
 
 /// The whole configuration of `camber study`: the plan, and the training that every run has in common. Steps, seed and
 /// the data set's folder are the plan's; what an arm says stands above all of it.
 struct StudyOptions {
-  StudyPlan plan{};
-  train::DetectorTrainingOptions training{};
+  study::StudyPlan plan{};
+  DetectorTrainingOptions training{};
 
   template <class Visitor>
   void visit(Visitor& visitor) {
@@ -28,7 +28,7 @@ inline constexpr const char* kBase = "base";
 inline constexpr const char* kDoubled = "doubled";
 
 /// Whether a run of this name belongs to the plan: one of its arms, base or doubled.
-bool is_planned(const StudyPlan& plan, const std::string& arm);
+bool is_planned(const study::StudyPlan& plan, const std::string& arm);
 
 /// One run: an arm (or base, doubled) with one seed.
 struct StudyRun {
@@ -43,7 +43,7 @@ struct StudyRun {
 
 /// A run as it is trained and evaluated.
 struct RunTraining {
-  train::DetectorTrainingOptions options{};
+  DetectorTrainingOptions options{};
   bool branches = false;        ///< starts from the base's weights
   double scale_lr_mult = 0;     ///< 0: no scale learns
   double absent_above_age = 0;  ///< StudyArm::absent_above_age: taken out when it is evaluated
@@ -64,8 +64,8 @@ struct RunChoice {
   std::vector<std::string> only{};  ///< arms; empty: all
   std::int64_t seeds = 0;           ///< at most so many; 0: as the plan says
 };
-std::vector<StudyRun> base_runs(const StudyPlan& plan, const RunChoice& choice = {});
-std::vector<StudyRun> arm_runs(const StudyPlan& plan, const RunChoice& choice = {});
+std::vector<StudyRun> base_runs(const study::StudyPlan& plan, const RunChoice& choice = {});
+std::vector<StudyRun> arm_runs(const study::StudyPlan& plan, const RunChoice& choice = {});
 
 /// Where a study keeps what.
 struct StudyFolder {
@@ -87,4 +87,4 @@ struct StudyFolder {
 /// The configuration of a study that was begun; std::invalid_argument when the folder holds none.
 StudyOptions options_of_study(const StudyFolder& folder);
 
-}  // namespace camber::study
+}  // namespace camber::runs

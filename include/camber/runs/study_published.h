@@ -3,7 +3,7 @@
 
 #include <camber/runs/study_options.h>
 
-namespace camber::study {
+namespace camber::runs {
 
 /// A study as it is published: what its tables are made from, and the models that its arms start from. Another machine
 /// goes on from there, or adds an arm to it, without training the bases again (they come out with other bits on another
@@ -22,6 +22,6 @@ void publish(const StudyFolder& from, const PublishedStudy& to);
 
 /// Takes over the records of the plan's runs and their base models where the study's folder has none. Throws
 /// std::invalid_argument when nothing is published there.
-void import_published(const PublishedStudy& from, const StudyPlan& plan, const StudyFolder& to);
+void import_published(const PublishedStudy& from, const study::StudyPlan& plan, const StudyFolder& to);
 
-}  // namespace camber::study
+}  // namespace camber::runs

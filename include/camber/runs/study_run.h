@@ -6,7 +6,7 @@
 #include <camber/runs/study_options.h>
 #include <camber/study/record.h>
 
-namespace camber::study {
+namespace camber::runs {
 
 /// Who listens to one run.
 struct RunListener {
@@ -40,4 +40,4 @@ StudyCosts probe_costs(const StudyOptions& options, const StudyFolder& folder);
 /// From the records where there are any of a kind, else from the probe's file.
 StudyCosts known_costs(const StudyFolder& folder);
 
-}  // namespace camber::study
+}  // namespace camber::runs
