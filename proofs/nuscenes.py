@@ -18,7 +18,7 @@ def passes(proof: Proof, what: str, *command: object, environment: Mapping[str, 
 
 
 def key_frame(proof: Proof) -> None:
-    program = BUILD / "tests/data/data_test"
+    program = BUILD / "tests/sensors/sensors_test"
     passes(proof, "the real key frame is read", program, "--gtest_brief=1", "--gtest_filter=RealKeyFrame.*")
 
 
@@ -46,7 +46,7 @@ def refusals(proof: Proof) -> None:
 
 def reader(proof: Proof) -> None:
     build_target("reader_dump")
-    dump = BUILD / "tests/data/reader_dump"
+    dump = BUILD / "tests/nuscenes/reader_dump"
     passes(proof, "tables are read as the devkit does", devkit_python(), "tests/eval/devkit/reader.py", "--dump", dump)
 
 

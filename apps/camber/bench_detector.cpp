@@ -35,9 +35,9 @@ int run(const BenchDetectorArguments& arguments, const CommonOptions& common) {
   if (options.repeats < 1)
     throw std::invalid_argument("[bench detector] --repeats must be at least 1, got " +
                                 std::to_string(options.repeats));
-  const data::Dataset dataset(arguments.data, arguments.version);
-  const data::Split split =
-      arguments.split.empty() ? data::whole_data_set(dataset) : data::find_split(dataset, arguments.split);
+  const nuscenes::Dataset dataset(arguments.data, arguments.version);
+  const nuscenes::Split split =
+      arguments.split.empty() ? nuscenes::whole_data_set(dataset) : nuscenes::find_split(dataset, arguments.split);
   const runs::DetectorBench bench = runs::bench_detector(detector_of(arguments, common), dataset, split, options);
   print_answer(common.format == Format::kJson ? bench.to_json() : bench.to_text());
   return kSuccess;

@@ -15,12 +15,12 @@ runs::DetectorTrainingOptions own_options(const DetectorArguments& arguments, co
   return arguments.run.empty() ? runs::options_of_checkpoint(weights) : runs::options_of_run(arguments.run);
 }
 
-data::Split chosen_split(const data::Dataset& dataset, const DetectorArguments& arguments) {
-  if (!arguments.scenes.empty()) return data::read_scenes(dataset, arguments.scenes);
-  if (!arguments.split.empty()) return data::find_split(dataset, arguments.split);
-  if (arguments.any_scene) return data::whole_data_set(dataset);
+nuscenes::Split chosen_split(const nuscenes::Dataset& dataset, const DetectorArguments& arguments) {
+  if (!arguments.scenes.empty()) return nuscenes::read_scenes(dataset, arguments.scenes);
+  if (!arguments.split.empty()) return nuscenes::find_split(dataset, arguments.split);
+  if (arguments.any_scene) return nuscenes::whole_data_set(dataset);
   try {
-    return data::find_split(dataset, "val");
+    return nuscenes::find_split(dataset, "val");
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(std::string(error.what()) + " (name one with --split, or scenes with --scenes)");
   }
@@ -55,7 +55,7 @@ OpenedDetector open_detector(const DetectorArguments& arguments, const CommonOpt
   OpenedDetector opened;
   opened.detector = detection::Detector::load(weights);
   opened.dataset =
-      std::make_unique<data::Dataset>(root, arguments.version.empty() ? own.data.version : arguments.version);
+      std::make_unique<nuscenes::Dataset>(root, arguments.version.empty() ? own.data.version : arguments.version);
   opened.split = chosen_split(*opened.dataset, arguments);
   if (arguments.limit > 0) {
     opened.split.samples = runs::evenly_spaced(opened.split.samples, arguments.limit);

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "apps/camber/command.h"
-#include "camber/data/dataset.h"
-#include "camber/data/splits.h"
 #include "camber/detection/detector.h"
+#include "camber/nuscenes/dataset.h"
+#include "camber/nuscenes/splits.h"
 
 /// What `eval`, `predict` and `bench detector` share: a trained detector and frames for it.
 namespace camber::app {
@@ -21,8 +21,8 @@ struct DetectorArguments {
 
 struct OpenedDetector {
   detection::Detector detector{nullptr};
-  std::unique_ptr<data::Dataset> dataset{};
-  data::Split split{};
+  std::unique_ptr<nuscenes::Dataset> dataset{};
+  nuscenes::Split split{};
   std::filesystem::path config{};  // of the run's evaluation; empty: the official one
   std::int64_t batch_size = 4;     // of the run's evaluation
 };

@@ -3,8 +3,8 @@
 #include "apps/camber/commands.h"
 #include "apps/camber/detector_arguments.h"
 #include "apps/console/progress.h"
-#include "camber/data/fault.h"
 #include "camber/runs/detector_evaluation.h"
+#include "camber/sensors/fault.h"
 #include "camber/storage/atomic_file.h"
 
 namespace camber::app {
@@ -16,7 +16,7 @@ struct EvalArguments {
 };
 
 int run_eval(const EvalArguments& arguments, const CommonOptions& common) {
-  const std::vector<data::Fault> faults = data::parse_faults(arguments.faults);
+  const std::vector<sensors::Fault> faults = sensors::parse_faults(arguments.faults);
   const detection::TrustControl trust = runs::trust_control(arguments.trust, "[eval] --trust");
   if (!arguments.out.empty()) storage::check_writable(arguments.out);
   OpenedDetector opened = open_detector(arguments.detector, common, "eval");

@@ -5,7 +5,7 @@
 
 #include "apps/camber/commands.h"
 #include "apps/console/progress.h"
-#include "camber/data/fault_copy.h"
+#include "camber/sensors/fault_copy.h"
 
 namespace camber::app {
 namespace {
@@ -17,24 +17,24 @@ struct FaultsArguments {
 
 int run_faults(const FaultsArguments& arguments, const CommonOptions& common) {
   if (arguments.list) {
-    print_answer(data::fault_table_markdown());
+    print_answer(sensors::fault_table_markdown());
     return kSuccess;
   }
   for (const auto& [name, value] :
        {std::pair{"--data", &arguments.data}, {"--faults", &arguments.faults}, {"--out", &arguments.out}})
     if (value->empty()) throw std::invalid_argument(fmt::format("[faults] {} is required (or --list)", name));
-  const std::vector<data::Fault> faults = data::parse_faults(arguments.faults);
+  const std::vector<sensors::Fault> faults = sensors::parse_faults(arguments.faults);
   const auto threads = static_cast<int>(common.threads);
-  const data::Dataset dataset(arguments.data, arguments.version, threads);
-  const data::Split split =
-      arguments.split.empty() ? data::whole_data_set(dataset) : data::find_split(dataset, arguments.split);
+  const nuscenes::Dataset dataset(arguments.data, arguments.version, threads);
+  const nuscenes::Split split =
+      arguments.split.empty() ? nuscenes::whole_data_set(dataset) : nuscenes::find_split(dataset, arguments.split);
   console::Progress progress({.task = "faults",
                               .unit = "frames",
                               .total = static_cast<std::int64_t>(dataset.tables().sample.size()),
                               .quiet = common.quiet});
-  const data::FaultCopySummary summary =
-      data::write_faulted_copy(dataset, split, faults, common.seed, threads, arguments.out,
-                               [&progress](std::int64_t frames) { progress.advance(frames); });
+  const sensors::FaultCopySummary summary =
+      sensors::write_faulted_copy(dataset, split, faults, common.seed, threads, arguments.out,
+                                  [&progress](std::int64_t frames) { progress.advance(frames); });
   progress.finish();
   if (common.format == Format::kJson)
     print_answer(fmt::format("{{\"frames\": {}, \"changed_files\": {}, \"linked_files\": {}, \"bytes\": {}}}\n",

@@ -6,12 +6,12 @@
 
 #include "apps/camber/commands.h"
 #include "apps/console/progress.h"
-#include "camber/data/cue_separation.h"
-#include "camber/data/frame_image.h"
-#include "camber/data/gates.h"
-#include "camber/data/inspection.h"
-#include "camber/data/splits.h"
 #include "camber/drawing/jpeg.h"
+#include "camber/nuscenes/splits.h"
+#include "camber/sensors/cue_separation.h"
+#include "camber/sensors/frame_image.h"
+#include "camber/sensors/gates.h"
+#include "camber/sensors/inspection.h"
 #include "camber/storage/atomic_file.h"
 
 namespace camber::app {
@@ -26,9 +26,9 @@ struct InspectArguments {
 };
 
 // Frames at the size of the data set's own images; large ones at half of it.
-data::FrameOptions frames_of(const data::Dataset& dataset) {
-  data::FrameOptions options{.feature_stride = 1};
-  for (const data::SampleData& row : dataset.tables().sample_data) {
+sensors::FrameOptions frames_of(const nuscenes::Dataset& dataset) {
+  sensors::FrameOptions options{.feature_stride = 1};
+  for (const nuscenes::SampleData& row : dataset.tables().sample_data) {
     if (row.width < 1) continue;
     const std::int64_t shrink = row.width > 800 ? 2 : 1;
     options.image_width = row.width / shrink;
@@ -47,25 +47,26 @@ void write_image(const std::string& path, const drawing::Canvas& canvas) {
   storage::write_file(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-void draw(const InspectArguments& arguments, const data::Dataset& dataset, const data::Split& split,
-          const data::FrameOptions& frames, std::uint64_t seed) {
+void draw(const InspectArguments& arguments, const nuscenes::Dataset& dataset, const nuscenes::Split& split,
+          const sensors::FrameOptions& frames, std::uint64_t seed) {
   const auto count = static_cast<std::int64_t>(split.samples.size());
   if (arguments.frame < 0 || arguments.frame >= count)
     throw std::invalid_argument(fmt::format("[inspect] --frame must be 0 to {}, got {}", count - 1, arguments.frame));
-  const data::Index sample = split.samples[static_cast<std::size_t>(arguments.frame)];
+  const nuscenes::Index sample = split.samples[static_cast<std::size_t>(arguments.frame)];
   if (!arguments.image.empty()) {
-    const data::SensorFrame sensor_frame = load_sensor_frame(
-        dataset, sample, frames, data::parse_faults(arguments.faults), split.samples, random::Stream(seed, "faults"));
-    write_image(arguments.image, data::draw_frame(sensor_frame, {.points_in_images = arguments.points}));
+    const sensors::SensorFrame sensor_frame =
+        load_sensor_frame(dataset, sample, frames, sensors::parse_faults(arguments.faults), split.samples,
+                          random::Stream(seed, "faults"));
+    write_image(arguments.image, sensors::draw_frame(sensor_frame, {.points_in_images = arguments.points}));
   }
   if (!arguments.sheet.empty())
-    write_image(arguments.sheet, data::draw_fault_sheet(dataset, sample, split.samples, frames,
-                                                        static_cast<int>(arguments.severity), seed));
+    write_image(arguments.sheet, sensors::draw_fault_sheet(dataset, sample, split.samples, frames,
+                                                           static_cast<int>(arguments.severity), seed));
 }
 
-data::Split chosen_split(const data::Dataset& dataset, const InspectArguments& arguments) {
-  if (!arguments.scenes.empty()) return data::read_scenes(dataset, arguments.scenes);
-  return arguments.split.empty() ? data::whole_data_set(dataset) : data::find_split(dataset, arguments.split);
+nuscenes::Split chosen_split(const nuscenes::Dataset& dataset, const InspectArguments& arguments) {
+  if (!arguments.scenes.empty()) return nuscenes::read_scenes(dataset, arguments.scenes);
+  return arguments.split.empty() ? nuscenes::whole_data_set(dataset) : nuscenes::find_split(dataset, arguments.split);
 }
 
 // What can be seen to be wrong before the tables are read.
@@ -74,9 +75,9 @@ void check(const InspectArguments& arguments, const CommonOptions& common) {
     throw std::invalid_argument("[inspect] --tables-only and --read must not be given together");
   if (!arguments.split.empty() && !arguments.scenes.empty())
     throw std::invalid_argument("[inspect] --split and --scenes must not be given together");
-  if (arguments.severity < 1 || arguments.severity > data::kSeverities)
+  if (arguments.severity < 1 || arguments.severity > sensors::kSeverities)
     throw std::invalid_argument(
-        fmt::format("[inspect] --severity must be 1 to {}, got {}", data::kSeverities, arguments.severity));
+        fmt::format("[inspect] --severity must be 1 to {}, got {}", sensors::kSeverities, arguments.severity));
   if ((arguments.gates || arguments.cues) && common.format == Format::kCsv)
     throw std::invalid_argument("[inspect] --format must be text or json with --gates and --cues, got csv");
   if (arguments.gates && arguments.cues && common.format == Format::kJson)
@@ -86,21 +87,21 @@ void check(const InspectArguments& arguments, const CommonOptions& common) {
 }
 
 // What there is to count: objects by class, distance, visibility and points, files by sensor.
-int count(const InspectArguments& arguments, const data::Dataset& dataset, const data::Split& split,
+int count(const InspectArguments& arguments, const nuscenes::Dataset& dataset, const nuscenes::Split& split,
           const CommonOptions& common) {
-  data::InspectionOptions options{.threads = static_cast<int>(common.threads)};
-  if (arguments.tables_only) options.files = data::FileCheck::kSkip;
-  if (arguments.read) options.files = data::FileCheck::kRead;
+  sensors::InspectionOptions options{.threads = static_cast<int>(common.threads)};
+  if (arguments.tables_only) options.files = sensors::FileCheck::kSkip;
+  if (arguments.read) options.files = sensors::FileCheck::kRead;
   console::Progress progress({.task = "inspect",
                               .unit = "files",
-                              .total = data::files_of(dataset, split),
+                              .total = sensors::files_of(dataset, split),
                               .quiet = common.quiet || arguments.tables_only});
   options.progress = [&progress](std::int64_t files) { progress.advance(files); };
-  const data::Inspection inspection = data::inspect(dataset, split, options);
+  const sensors::Inspection inspection = sensors::inspect(dataset, split, options);
   progress.finish();
-  print_answer(common.format == Format::kJson  ? data::to_json(inspection)
-               : common.format == Format::kCsv ? data::to_csv(inspection)
-                                               : data::to_text(inspection));
+  print_answer(common.format == Format::kJson  ? sensors::to_json(inspection)
+               : common.format == Format::kCsv ? sensors::to_csv(inspection)
+                                               : sensors::to_text(inspection));
   return inspection.problems.empty() ? kSuccess : kFailure;
 }
 
@@ -108,13 +109,13 @@ int run_inspect(const InspectArguments& arguments, const CommonOptions& common) 
   const bool draws = !arguments.image.empty() || !arguments.sheet.empty();
   check(arguments, common);
   const auto threads = static_cast<int>(common.threads);
-  const data::Dataset dataset(arguments.data, arguments.version, threads);
-  const data::Split split = chosen_split(dataset, arguments);
-  const data::FrameOptions frames = frames_of(dataset);
+  const nuscenes::Dataset dataset(arguments.data, arguments.version, threads);
+  const nuscenes::Split split = chosen_split(dataset, arguments);
+  const sensors::FrameOptions frames = frames_of(dataset);
   if (draws) draw(arguments, dataset, split, frames, common.seed);
   if (!arguments.gates && !arguments.cues) return count(arguments, dataset, split, common);
   const bool json = common.format == Format::kJson;
-  const std::vector<data::Fault> faults = arguments.cues ? data::cue_faults() : std::vector<data::Fault>{};
+  const std::vector<sensors::Fault> faults = arguments.cues ? sensors::cue_faults() : std::vector<sensors::Fault>{};
   const std::size_t passes = faults.size() + (arguments.gates ? 1 : 0);
   console::Progress progress({.task = "inspect",
                               .unit = "frames",
@@ -123,13 +124,13 @@ int run_inspect(const InspectArguments& arguments, const CommonOptions& common) 
   const auto advance = [&progress](std::int64_t count) { progress.advance(count); };
   std::string answer;
   if (arguments.gates) {
-    const data::GateReport report = data::inspect_gates(dataset, split.samples, frames, {}, threads, advance);
-    answer += json ? data::to_json(report) : data::to_text(report);
+    const sensors::GateReport report = sensors::inspect_gates(dataset, split.samples, frames, {}, threads, advance);
+    answer += json ? sensors::to_json(report) : sensors::to_text(report);
   }
   if (arguments.cues) {
-    const auto rows = data::cue_separation(dataset, split.samples, frames, faults, common.seed, threads, advance);
-    const double milliseconds = data::cue_milliseconds(dataset, split.samples, frames);
-    answer += json ? data::to_json(rows, milliseconds) : data::to_text(rows, milliseconds);
+    const auto rows = sensors::cue_separation(dataset, split.samples, frames, faults, common.seed, threads, advance);
+    const double milliseconds = sensors::cue_milliseconds(dataset, split.samples, frames);
+    answer += json ? sensors::to_json(rows, milliseconds) : sensors::to_text(rows, milliseconds);
   }
   progress.finish();
   print_answer(answer);

@@ -8,9 +8,9 @@
 #include "apps/camber/detector_arguments.h"
 #include "apps/console/progress.h"
 #include "camber/config/names.h"
-#include "camber/data/fault.h"
 #include "camber/eval/results_file.h"
 #include "camber/runs/detector_image.h"
+#include "camber/sensors/fault.h"
 #include "camber/storage/atomic_file.h"
 
 namespace camber::app {
@@ -23,22 +23,22 @@ struct PredictArguments {
 };
 
 // The split cut down to one sample or one scene.
-void narrow(data::Split& split, const data::Dataset& dataset, const PredictArguments& arguments) {
-  const data::Tables& tables = dataset.tables();
+void narrow(nuscenes::Split& split, const nuscenes::Dataset& dataset, const PredictArguments& arguments) {
+  const nuscenes::Tables& tables = dataset.tables();
   const std::string where =
       arguments.detector.split.empty() && arguments.detector.scenes.empty() ? "" : " of split " + split.name;
   const auto keep = [&](const auto& wanted) {
-    std::erase_if(split.samples, [&](data::Index sample) { return !wanted(sample); });
+    std::erase_if(split.samples, [&](nuscenes::Index sample) { return !wanted(sample); });
     split.official = false;
   };
   if (!arguments.sample.empty()) {
-    keep([&](data::Index sample) { return tables.sample[sample].token == arguments.sample; });
+    keep([&](nuscenes::Index sample) { return tables.sample[sample].token == arguments.sample; });
     if (split.samples.empty())
       throw std::invalid_argument("[predict] --sample must be the token of a sample" + where + ", got '" +
                                   arguments.sample + "'");
   }
   if (!arguments.scene.empty()) {
-    keep([&](data::Index sample) { return tables.scene[tables.sample[sample].scene].name == arguments.scene; });
+    keep([&](nuscenes::Index sample) { return tables.scene[tables.sample[sample].scene].name == arguments.scene; });
     if (split.samples.empty())
       throw std::invalid_argument("[predict] --scene must be one" + where + ", got '" + arguments.scene +
                                   "'; the nearest is '" + config::nearest_name(arguments.scene, split.scenes) + "'");
@@ -60,10 +60,10 @@ int run_predict(PredictArguments& arguments, const CommonOptions& common) {
   for (const std::string& file : {arguments.out, arguments.image})
     if (!file.empty()) storage::check_writable(file);
   arguments.detector.any_scene = !arguments.sample.empty() || !arguments.scene.empty();
-  const std::vector<data::Fault> faults = data::parse_faults(arguments.faults);
+  const std::vector<sensors::Fault> faults = sensors::parse_faults(arguments.faults);
   OpenedDetector opened = open_detector(arguments.detector, common, "predict");
   // Of the whole split: one frame or scene of it is shown as `eval` sees it.
-  std::vector<data::Index> fault_pool = data::fault_pool(*opened.dataset, opened.split);
+  std::vector<nuscenes::Index> fault_pool = nuscenes::fault_pool(*opened.dataset, opened.split);
   narrow(opened.split, *opened.dataset, arguments);
   constexpr std::size_t kLongestStrip = 20;
   const std::size_t drawn = arguments.image.empty()   ? 0

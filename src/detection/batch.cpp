@@ -18,7 +18,7 @@ std::int64_t label_of(std::string_view category, const DetectorOptions& options)
   return at == options.classes.end() ? -1 : at - options.classes.begin();
 }
 
-Targets targets_of(const data::LoadedSample& sample, const DetectorOptions& options) {
+Targets targets_of(const sensors::LoadedSample& sample, const DetectorOptions& options) {
   std::vector<float> boxes, trust, outside;
   std::vector<std::int64_t> labels, outside_labels;
   const auto& space = options.space;
@@ -36,7 +36,7 @@ Targets targets_of(const data::LoadedSample& sample, const DetectorOptions& opti
     for (const double value : {x, y, z, object.box.length, object.box.width, object.box.height, object.box.yaw,
                                object.velocity[0], object.velocity[1]})
       boxes.push_back(static_cast<float>(value));
-    const auto of_object = i < sample.labels.size() ? sample.labels[i] : data::TrustLabel{};
+    const auto of_object = i < sample.labels.size() ? sample.labels[i] : sensors::TrustLabel{};
     trust.push_back(static_cast<float>(of_object.lidar));
     trust.push_back(static_cast<float>(of_object.camera));
     labels.push_back(label);
@@ -49,7 +49,7 @@ Targets targets_of(const data::LoadedSample& sample, const DetectorOptions& opti
 }
 
 // What is given of a list must be whole: a sensor or object without its entry would pass for a neutral one.
-void check_lists(const data::LoadedSample& sample) {
+void check_lists(const sensors::LoadedSample& sample) {
   const auto& frame = sample.sensor_frame.frame;
   const auto whole = [](const char* list, std::size_t given, std::size_t wanted, const char* each) {
     TORCH_CHECK_VALUE(given == 0 || given == wanted, "[collate] ", list, " must be given for each of the ", wanted, " ",
@@ -60,7 +60,7 @@ void check_lists(const data::LoadedSample& sample) {
   whole("labels", sample.labels.size(), frame.objects.size(), "objects");
 }
 
-void add_points(DetectorBatch& batch, std::span<const data::LoadedSample> samples) {
+void add_points(DetectorBatch& batch, std::span<const sensors::LoadedSample> samples) {
   std::int64_t total = 0;
   for (const auto& sample : samples) total += static_cast<std::int64_t>(sample.sensor_frame.frame.points.size());
   batch.points = torch::empty({total, 5}, torch::kFloat);
@@ -81,7 +81,7 @@ void add_points(DetectorBatch& batch, std::span<const data::LoadedSample> sample
 }
 
 // An image that was not delivered stays black; availability says so.
-void copy_image(const data::CameraView& view, float* planes) {
+void copy_image(const sensors::CameraView& view, float* planes) {
   const std::int64_t pixels = view.camera.width * view.camera.height;
   if (view.image.pixels.empty()) {
     std::fill_n(planes, 3 * pixels, 0.0F);
@@ -92,7 +92,7 @@ void copy_image(const data::CameraView& view, float* planes) {
     for (std::int64_t colour = 0; colour < 3; ++colour) planes[colour * pixels + i] = static_cast<float>(*byte++) / 255;
 }
 
-void add_images(DetectorBatch& batch, std::span<const data::LoadedSample> samples) {
+void add_images(DetectorBatch& batch, std::span<const sensors::LoadedSample> samples) {
   const auto& cameras = samples[0].sensor_frame.frame.cameras;
   for (std::size_t first = 0; first < cameras.size();) {
     const std::int64_t width = cameras[first].camera.width, height = cameras[first].camera.height;
@@ -108,7 +108,7 @@ void add_images(DetectorBatch& batch, std::span<const data::LoadedSample> sample
   }
 }
 
-void add_sensors(DetectorBatch& batch, std::span<const data::LoadedSample> samples) {
+void add_sensors(DetectorBatch& batch, std::span<const sensors::LoadedSample> samples) {
   const std::int64_t maps = batch.scene.num_maps();
   batch.available = torch::zeros({batch.size, maps}, torch::kBool);
   batch.age = torch::full({batch.size, maps}, 0.5F);
@@ -134,7 +134,7 @@ void add_sensors(DetectorBatch& batch, std::span<const data::LoadedSample> sampl
 
 // Maps that other encoders made, one file a frame. What a file lacks is refused with its name by the reader, shapes
 // that are not the options' by the detector.
-void add_features(DetectorBatch& batch, std::span<const data::LoadedSample> samples, const EncoderOptions& options) {
+void add_features(DetectorBatch& batch, std::span<const sensors::LoadedSample> samples, const EncoderOptions& options) {
   std::vector<torch::Tensor> grids, cameras;
   for (const auto& sample : samples) {
     const auto& frame = sample.sensor_frame.frame;
@@ -152,7 +152,7 @@ void add_features(DetectorBatch& batch, std::span<const data::LoadedSample> samp
 
 }  // namespace
 
-DetectorBatch collate(std::span<const data::LoadedSample> samples, const DetectorOptions& options) {
+DetectorBatch collate(std::span<const sensors::LoadedSample> samples, const DetectorOptions& options) {
   TORCH_CHECK_VALUE(!samples.empty(), "[collate] samples must hold at least one frame");
   DetectorBatch batch{.size = static_cast<std::int64_t>(samples.size())};
   batch.scene.grid = options.space.grid();
@@ -176,15 +176,15 @@ DetectorBatch collate(std::span<const data::LoadedSample> samples, const Detecto
   return batch;
 }
 
-DetectorBatch collate(const data::Batch& batch, const DetectorOptions& options) {
-  return collate(std::span<const data::LoadedSample>(batch.samples), options);
+DetectorBatch collate(const sensors::Batch& batch, const DetectorOptions& options) {
+  return collate(std::span<const sensors::LoadedSample>(batch.samples), options);
 }
 
-DetectorBatch collate(data::SensorFrame sensor_frame, std::vector<data::SensorCues> cues,
+DetectorBatch collate(sensors::SensorFrame sensor_frame, std::vector<sensors::SensorCues> cues,
                       const DetectorOptions& options) {
-  data::LoadedSample sample{.sensor_frame = std::move(sensor_frame), .cues = std::move(cues)};
-  sample.labels = data::trust_labels(sample.sensor_frame);
-  return collate(std::span<const data::LoadedSample>(&sample, 1), options);
+  sensors::LoadedSample sample{.sensor_frame = std::move(sensor_frame), .cues = std::move(cues)};
+  sample.labels = sensors::trust_labels(sample.sensor_frame);
+  return collate(std::span<const sensors::LoadedSample>(&sample, 1), options);
 }
 
 }  // namespace camber::detection

@@ -46,10 +46,10 @@ void check_can_detect(const DetectorImpl& model) {
                     "[detect] the detector must have encoders of its own: give maps of other encoders to ->forward");
 }
 
-std::vector<Detection> detect_sensor_frame(DetectorImpl& model, data::SensorFrame sensor_frame,
-                                           std::vector<data::SensorCues> cues) {
+std::vector<Detection> detect_sensor_frame(DetectorImpl& model, sensors::SensorFrame sensor_frame,
+                                           std::vector<sensors::SensorCues> cues) {
   const torch::NoGradGuard guard;
-  data::keep_range(sensor_frame.frame.points, model.options().frame_options().range);
+  sensors::keep_range(sensor_frame.frame.points, model.options().frame_options().range);
   const auto batch = collate(std::move(sensor_frame), std::move(cues), model.options());
   const auto positions = model.kept_key_positions(batch.scene);
   return model.decode(model.run(batch, {.denoising = false, .attention_mass = true}, positions), batch)[0];

@@ -26,7 +26,7 @@ eval::AttributeNumber likely_attribute(eval::DetectionClass label, double speed)
   }
 }
 
-eval::DetectionBox to_global(const Detection& detection, const data::SensorPose& reference,
+eval::DetectionBox to_global(const Detection& detection, const nuscenes::SensorPose& reference,
                              const DetectorOptions& options) {
   const auto to_global = reference.sensor_to_global();
   const auto& box = detection.box;
@@ -46,7 +46,7 @@ eval::DetectionBox to_global(const Detection& detection, const data::SensorPose&
 }
 
 void add_sample(eval::SampleBoxes& predictions, std::string token, std::span<const Detection> detections,
-                const data::SensorPose& reference, const DetectorOptions& options) {
+                const nuscenes::SensorPose& reference, const DetectorOptions& options) {
   predictions.open_sample(std::move(token));
   for (const auto& detection : detections) {
     auto box = to_global(detection, reference, options);

@@ -121,8 +121,8 @@ DetectorOptions DetectorOptions::preset(std::string_view name) {
   refuse("preset must be reference or small, got \"" + std::string(name) + "\"");
 }
 
-data::FrameOptions DetectorOptions::frame_options() const {
-  data::FrameOptions frame;
+sensors::FrameOptions DetectorOptions::frame_options() const {
+  sensors::FrameOptions frame;
   frame.image_width = encoder.image_width;
   frame.image_height = encoder.image_height;
   frame.feature_stride = encoder.feature_stride;

@@ -56,7 +56,7 @@ std::vector<Detection> DetectorSession::detect(const Frame& frame) {
   check(frame);
   auto sensor_frame = to_sensor_frame(frame, detector_->options());
   // Of all points, also those outside of the space, as in training and evaluation.
-  auto signature = data::signature_of(sensor_frame);
+  auto signature = sensors::signature_of(sensor_frame);
   auto cues = tracker_.cues(signature);
   auto found = detect_sensor_frame(*detector_, std::move(sensor_frame), cues);
   if (tracker_.history().empty()) {

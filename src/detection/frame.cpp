@@ -4,12 +4,12 @@
 #include <stdexcept>
 #include <utility>
 
-#include "camber/data/image.h"
+#include "camber/sensors/image.h"
 
 namespace camber::detection {
 namespace {
 
-data::CameraView to_view(const CameraInput& input, const DetectorOptions& options) {
+sensors::CameraView to_view(const CameraInput& input, const DetectorOptions& options) {
   const auto& image = input.image;
   const bool sized = image.width > 0 && image.height > 0;
   if (input.available && (!sized || image.data == nullptr))
@@ -20,7 +20,7 @@ data::CameraView to_view(const CameraInput& input, const DetectorOptions& option
                                 "\" must have a pitch of 0 or at least 3 * width, " + std::to_string(3 * image.width) +
                                 ", got " + std::to_string(image.pitch));
   const auto& encoder = options.encoder;
-  data::CameraView view;
+  sensors::CameraView view;
   view.timestamp = input.timestamp;
   view.available = input.available;
   view.camera = {.name = input.name,
@@ -33,11 +33,11 @@ data::CameraView to_view(const CameraInput& input, const DetectorOptions& option
   view.transform =
       geometry::ImageTransform::fit_bottom(image.width, image.height, encoder.image_width, encoder.image_height);
   view.camera.lidar_to_image = geometry::lidar_to_image(input.lidar_to_camera, input.intrinsic, view.transform);
-  if (input.available) view.image = data::transform_image(image, {image.width, image.height}, view.transform);
+  if (input.available) view.image = sensors::transform_image(image, {image.width, image.height}, view.transform);
   return view;
 }
 
-std::vector<data::LidarPoint> to_points(const PointCloudView& view) {
+std::vector<sensors::LidarPoint> to_points(const PointCloudView& view) {
   if (view.count > 0 && (view.data == nullptr || view.stride < 3))
     throw std::invalid_argument("[detect] points must have data and a stride of at least 3, got a stride of " +
                                 std::to_string(view.stride));
@@ -45,12 +45,12 @@ std::vector<data::LidarPoint> to_points(const PointCloudView& view) {
     if (view.count > 0 && position >= view.stride)
       throw std::invalid_argument(std::string("[detect] points.") + name + "_index must be below the stride of " +
                                   std::to_string(view.stride) + ", or -1 for none, got " + std::to_string(position));
-  const auto everywhere = data::PointRange::everywhere();
-  std::vector<data::LidarPoint> points;
+  const auto everywhere = sensors::PointRange::everywhere();
+  std::vector<sensors::LidarPoint> points;
   points.reserve(static_cast<std::size_t>(view.count));
   for (std::int64_t i = 0; i < view.count; ++i) {
     const float* p = view.data + i * view.stride;
-    data::LidarPoint point{.x = p[0], .y = p[1], .z = p[2]};
+    sensors::LidarPoint point{.x = p[0], .y = p[1], .z = p[2]};
     if (view.intensity_index >= 0)
       point.intensity = static_cast<float>(p[view.intensity_index] * view.intensity_scale * 255);
     if (view.time_lag_index >= 0) point.time_lag = p[view.time_lag_index];
@@ -70,15 +70,15 @@ std::optional<std::int64_t> time_of(const Frame& frame) {
   return newest;
 }
 
-data::SensorFrame to_sensor_frame(const Frame& frame, const DetectorOptions& options) {
-  data::KeyFrame loaded;
+sensors::SensorFrame to_sensor_frame(const Frame& frame, const DetectorOptions& options) {
+  sensors::KeyFrame loaded;
   loaded.timestamp = time_of(frame).value_or(0);
   loaded.reference = {.sensor_to_ego = frame.lidar_to_ego, .ego_to_global = frame.ego_to_global};
   loaded.lidar_available = frame.lidar_available;
   if (frame.lidar_available) loaded.points = to_points(frame.points);
   loaded.cameras.reserve(frame.cameras.size());
   for (const auto& camera : frame.cameras) loaded.cameras.push_back(to_view(camera, options));
-  auto sensor_frame = data::clean_sensor_frame(std::move(loaded));
+  auto sensor_frame = sensors::clean_sensor_frame(std::move(loaded));
   sensor_frame.sensors[0].timestamp = frame.lidar_timestamp;
   return sensor_frame;
 }

@@ -10,7 +10,7 @@ void check_can_detect(const DetectorImpl& model);
 
 /// Boxes of one frame with what is known of its sensors: points are cut to the space, position embeddings of the keys
 /// kept for each calibration.
-std::vector<Detection> detect_sensor_frame(DetectorImpl& model, data::SensorFrame sensor_frame,
-                                           std::vector<data::SensorCues> cues);
+std::vector<Detection> detect_sensor_frame(DetectorImpl& model, sensors::SensorFrame sensor_frame,
+                                           std::vector<sensors::SensorCues> cues);
 
 }  // namespace camber::detection

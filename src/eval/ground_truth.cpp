@@ -13,11 +13,11 @@
 namespace camber::eval {
 namespace {
 
-using data::Index;
-using data::kNone;
-using data::SampleAnnotation;
+using nuscenes::Index;
+using nuscenes::kNone;
+using nuscenes::SampleAnnotation;
 
-AttributeNumber attribute_of(const data::Tables& tables, const SampleAnnotation& annotation) {
+AttributeNumber attribute_of(const nuscenes::Tables& tables, const SampleAnnotation& annotation) {
   const auto attributes = tables.attributes_of(annotation);
   if (attributes.empty()) return kNoAttribute;
   if (attributes.size() > 1)
@@ -97,7 +97,7 @@ class Rack {
   std::array<geometry::Vector3, 3> edges_{};
 };
 
-std::vector<Rack> racks_of(const data::Dataset& dataset, Index sample) {
+std::vector<Rack> racks_of(const nuscenes::Dataset& dataset, Index sample) {
   std::vector<Rack> racks;
   for (const Index row : dataset.tables().annotations_of(sample)) {
     const SampleAnnotation& annotation = dataset.tables().sample_annotation[row];
@@ -106,14 +106,14 @@ std::vector<Rack> racks_of(const data::Dataset& dataset, Index sample) {
   return racks;
 }
 
-void set_ego_distances(const data::Dataset& dataset, const std::string& channel, Index row,
+void set_ego_distances(const nuscenes::Dataset& dataset, const std::string& channel, Index row,
                        std::span<DetectionBox> boxes) {
   const Index pose_row = dataset.key_frame(row, channel);
   if (pose_row == kNone)
     throw std::runtime_error("[filter_boxes] sample '" + std::string(dataset.tables().sample[row].token) +
                              "' must have a key frame of " + (channel.empty() ? "a LiDAR or camera" : channel) +
                              ", whose ego pose the distances are taken from");
-  const data::EgoPose& ego = dataset.tables().ego_pose[dataset.tables().sample_data[pose_row].ego_pose];
+  const nuscenes::EgoPose& ego = dataset.tables().ego_pose[dataset.tables().sample_data[pose_row].ego_pose];
   for (DetectionBox& box : boxes) {
     const double x = box.translation[0] - ego.translation[0], y = box.translation[1] - ego.translation[1];
     box.ego_distance = std::sqrt(x * x + y * y);
@@ -126,8 +126,8 @@ bool is_cycle(const DetectionBox& box) {
 
 }  // namespace
 
-SampleBoxes load_ground_truth(const data::Dataset& dataset, const data::Split& split) {
-  const data::Tables& tables = dataset.tables();
+SampleBoxes load_ground_truth(const nuscenes::Dataset& dataset, const nuscenes::Split& split) {
+  const nuscenes::Tables& tables = dataset.tables();
   if (tables.sample_annotation.empty())
     throw std::runtime_error("[load_ground_truth] " + (dataset.root() / dataset.version()).string() +
                              " has no annotations to evaluate against");
@@ -155,7 +155,7 @@ SampleBoxes load_ground_truth(const data::Dataset& dataset, const data::Split& s
   return truth;
 }
 
-EvaluationBoxes pair_boxes(const data::Split* split, const data::Dataset* dataset, SampleBoxes truth,
+EvaluationBoxes pair_boxes(const nuscenes::Split* split, const nuscenes::Dataset* dataset, SampleBoxes truth,
                            SampleBoxes predictions) {
   const auto truth_indexs = indices_of(truth.tokens);
   // Where a prediction's own sample stands among the true ones, by its index among the predictions' samples.
@@ -183,7 +183,7 @@ EvaluationBoxes pair_boxes(const data::Split* split, const data::Dataset* datase
   return boxes;
 }
 
-FilterCounts filter_boxes(const data::Dataset* dataset, const EvaluationConfig& config, const char* what,
+FilterCounts filter_boxes(const nuscenes::Dataset* dataset, const EvaluationConfig& config, const char* what,
                           SampleBoxes& boxes) {
   if (boxes.boxes.empty())
     throw std::runtime_error(std::string("[filter_boxes] ") + what + " must hold at least one box, got none in " +

@@ -10,7 +10,7 @@ namespace camber::eval {
 namespace {
 
 struct LoadedBoxes {
-  std::unique_ptr<data::Dataset> dataset{};
+  std::unique_ptr<nuscenes::Dataset> dataset{};
   EvaluationBoxes boxes{};
 };
 
@@ -28,9 +28,9 @@ LoadedBoxes load_from_file(const MetricsRequest& request, MetricsReport& report)
 
 LoadedBoxes load_from_tables(const MetricsRequest& request, MetricsReport& report) {
   LoadedBoxes loaded;
-  loaded.dataset = std::make_unique<data::Dataset>(request.data, request.version, request.threads);
-  const data::Split split = request.scenes.empty() ? data::find_split(*loaded.dataset, request.split)
-                                                   : data::read_scenes(*loaded.dataset, request.scenes);
+  loaded.dataset = std::make_unique<nuscenes::Dataset>(request.data, request.version, request.threads);
+  const nuscenes::Split split = request.scenes.empty() ? nuscenes::find_split(*loaded.dataset, request.split)
+                                                       : nuscenes::read_scenes(*loaded.dataset, request.scenes);
   report.split = split.name;
   report.split_source = split.source;
   SampleBoxes truth = load_ground_truth(*loaded.dataset, split);
@@ -44,7 +44,7 @@ LoadedBoxes load_from_tables(const MetricsRequest& request, MetricsReport& repor
 }
 
 // Predictions are filtered already.
-void evaluate_into(MetricsReport& report, const data::Dataset* dataset, EvaluationBoxes& boxes,
+void evaluate_into(MetricsReport& report, const nuscenes::Dataset* dataset, EvaluationBoxes& boxes,
                    const MetricsRequest& request) {
   report.samples = boxes.truth.samples();
   report.truth = filter_boxes(dataset, report.config, "the ground truth", boxes.truth);
@@ -84,8 +84,9 @@ MetricsReport evaluate_results(const MetricsRequest& request) {
   return report;
 }
 
-MetricsReport evaluate_predictions(const data::Dataset& dataset, const data::Split& split, SampleBoxes predictions,
-                                   const EvaluationConfig& config, const MetricsRequest& request) {
+MetricsReport evaluate_predictions(const nuscenes::Dataset& dataset, const nuscenes::Split& split,
+                                   SampleBoxes predictions, const EvaluationConfig& config,
+                                   const MetricsRequest& request) {
   MetricsReport report{.config = config, .split = split.name, .split_source = split.source};
   const bool any = !predictions.boxes.empty();
   EvaluationBoxes boxes = pair_boxes(&split, &dataset, load_ground_truth(dataset, split), std::move(predictions));

@@ -6,10 +6,10 @@
 #include <stdexcept>
 #include <utility>
 
-#include <camber/data/cues.h>
 #include <camber/detection/cmt_head.h>
 #include <camber/runs/detector_bench.h>
 #include <camber/runs/detector_options.h>
+#include <camber/sensors/cues.h>
 #include <camber/train/training_loop.h>
 #include <camber/weights/state_file.h>
 
@@ -53,15 +53,15 @@ class Stages {
   std::map<std::string, std::vector<double>> times_;
 };
 
-void time_frame(detection::Detector& detector, const data::Dataset& dataset, data::Index sample,
-                data::CueTracker& tracker, Stages& stages) {
+void time_frame(detection::Detector& detector, const nuscenes::Dataset& dataset, nuscenes::Index sample,
+                sensors::CueTracker& tracker, Stages& stages) {
   torch::NoGradGuard no_grad;
   const detection::DetectorOptions& options = detector->options();
-  data::SensorFrame sensor_frame = stages.time("decode", [&] {
-    return data::clean_sensor_frame(data::load_key_frame(dataset, sample, options.frame_options()));
+  sensors::SensorFrame sensor_frame = stages.time("decode", [&] {
+    return sensors::clean_sensor_frame(sensors::load_key_frame(dataset, sample, options.frame_options()));
   });
   const auto begin = std::chrono::steady_clock::now();
-  if (dataset.tables().sample[sample].previous == data::kNone) {
+  if (dataset.tables().sample[sample].previous == nuscenes::kNone) {
     tracker.reset();
   }
   auto cues = stages.time("cues", [&] { return tracker.next(sensor_frame); });
@@ -77,14 +77,14 @@ void time_frame(detection::Detector& detector, const data::Dataset& dataset, dat
   stages.add("detect", begin);
 }
 
-data::Batch first_batch(const detection::Detector& detector, const data::Dataset& dataset, const data::Split& split,
-                        const DetectorBenchOptions& options) {
-  data::LoaderOptions loading{.frame = detector->options().frame_options(),
-                              .faults = {.share = 0},
-                              .augmentation = data::AugmentationOptions::none(),
-                              .batch_size = options.batch_size,
-                              .shuffle = false};
-  return data::Loader(dataset, split.samples, loading, options.seed, 1).next().value();
+sensors::Batch first_batch(const detection::Detector& detector, const nuscenes::Dataset& dataset,
+                           const nuscenes::Split& split, const DetectorBenchOptions& options) {
+  sensors::LoaderOptions loading{.frame = detector->options().frame_options(),
+                                 .faults = {.share = 0},
+                                 .augmentation = sensors::AugmentationOptions::none(),
+                                 .batch_size = options.batch_size,
+                                 .shuffle = false};
+  return sensors::Loader(dataset, split.samples, loading, options.seed, 1).next().value();
 }
 
 void time_training(detection::Detector& detector, const detection::DetectorBatch& batch,
@@ -147,8 +147,8 @@ void dump(detection::Detector& detector, const detection::DetectorBatch& batch, 
 
 }  // namespace
 
-DetectorBench bench_detector(detection::Detector detector, const data::Dataset& dataset, const data::Split& split,
-                             const DetectorBenchOptions& options) {
+DetectorBench bench_detector(detection::Detector detector, const nuscenes::Dataset& dataset,
+                             const nuscenes::Split& split, const DetectorBenchOptions& options) {
   if (split.samples.empty()) {
     throw std::invalid_argument("[bench detector] split " + split.name + " must hold a frame, got none");
   }
@@ -161,7 +161,7 @@ DetectorBench bench_detector(detection::Detector detector, const data::Dataset& 
     bench.parameters += parameter.numel();
   }
   Stages frames, steps;
-  data::CueTracker tracker;
+  sensors::CueTracker tracker;
   for (std::int64_t i = 0; i < options.warmup + options.repeats; ++i) {
     time_frame(detector, dataset, split.samples[static_cast<std::size_t>(i) % split.samples.size()], tracker, frames);
   }

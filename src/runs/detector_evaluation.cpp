@@ -4,13 +4,13 @@
 #include <numeric>
 #include <stdexcept>
 
-#include <camber/data/cue_separation.h>
 #include <camber/runs/detector_evaluation.h>
+#include <camber/sensors/cue_separation.h>
 
 namespace camber::runs {
 namespace {
 
-void check_different(const std::vector<data::Fault>& faults) {
+void check_different(const std::vector<sensors::Fault>& faults) {
   for (auto fault = faults.begin(); fault != faults.end(); ++fault)
     if (std::find(faults.begin(), fault, *fault) != fault)
       throw std::invalid_argument("[evaluate] faults must be different conditions, got " + fault->text() + " twice");
@@ -55,7 +55,7 @@ double area_under_curve(const std::vector<double>& low, const std::vector<double
   const auto broken = [](const std::vector<double>& values) {
     return values.empty() || std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
   };
-  return broken(low) || broken(high) ? std::numeric_limits<double>::quiet_NaN() : data::area_under_curve(high, low);
+  return broken(low) || broken(high) ? std::numeric_limits<double>::quiet_NaN() : sensors::area_under_curve(high, low);
 }
 
 double FaultReport::resilience(const ConditionReport& condition) const {
@@ -72,20 +72,20 @@ double FaultReport::mean_resilience() const {
                                : sum / static_cast<double>(conditions.size() - 1);
 }
 
-std::vector<data::Fault> parse_conditions(const std::vector<std::string>& names) {
-  std::vector<data::Fault> faults;
+std::vector<sensors::Fault> parse_conditions(const std::vector<std::string>& names) {
+  std::vector<sensors::Fault> faults;
   faults.reserve(names.size());
-  for (const std::string& name : names) faults.push_back(data::parse_fault(name));
+  for (const std::string& name : names) faults.push_back(sensors::parse_fault(name));
   check_different(faults);
   return faults;
 }
 
 FaultReport evaluate_detector(detection::Detector detector, const DetectionRequest& request,
-                              const std::vector<data::Fault>& faults, const eval::EvaluationConfig& config,
+                              const std::vector<sensors::Fault>& faults, const eval::EvaluationConfig& config,
                               detection::TrustControl trust) {
   check_different(faults);
   std::vector<DetectionPass> passes{{.trust = trust}};
-  for (const data::Fault& fault : faults) passes.push_back({.condition = {fault}, .trust = trust});
+  for (const sensors::Fault& fault : faults) passes.push_back({.condition = {fault}, .trust = trust});
   FaultReport report;
   for (PassReport& pass : evaluate_passes(std::move(detector), request, passes, config)) {
     const std::size_t at = report.conditions.size();

@@ -51,21 +51,21 @@ class FrameDrawer {
       : canvas_(canvas), frame_(frame), options_(options), image_(image) {}
 
   void from_above(int left, int top, int side) {
-    const data::KeyFrame& seen = frame_.sample.sensor_frame.frame;
-    data::draw_bird_eye(canvas_, left, top, side, seen, image_.frame);
+    const sensors::KeyFrame& seen = frame_.sample.sensor_frame.frame;
+    sensors::draw_bird_eye(canvas_, left, top, side, seen, image_.frame);
     for_each_found([&](const detection::Detection& found, const drawing::Stroke& stroke) {
-      return data::draw_box_from_above(canvas_, left, top, side, seen, found.box, stroke, image_.frame);
+      return sensors::draw_box_from_above(canvas_, left, top, side, seen, found.box, stroke, image_.frame);
     });
   }
 
   void in_camera(int left, int top, int width, std::size_t index) {
-    const data::KeyFrame& seen = frame_.sample.sensor_frame.frame;
-    const data::CameraView& view = seen.cameras[index];
-    data::draw_camera(canvas_, left, top, width, seen, index, image_.frame);
-    data::draw_label(canvas_, left, top, view.camera.name);
+    const sensors::KeyFrame& seen = frame_.sample.sensor_frame.frame;
+    const sensors::CameraView& view = seen.cameras[index];
+    sensors::draw_camera(canvas_, left, top, width, seen, index, image_.frame);
+    sensors::draw_label(canvas_, left, top, view.camera.name);
     if (!view.image.pixels.empty()) {
       for_each_found([&](const detection::Detection& found, const drawing::Stroke& stroke) {
-        return data::draw_box_in_camera(canvas_, left, top, width, view.camera, found.box, stroke);
+        return sensors::draw_box_in_camera(canvas_, left, top, width, view.camera, found.box, stroke);
       });
     }
   }
@@ -111,8 +111,8 @@ Canvas draw_found(const FoundFrame& frame, const detection::DetectorOptions& opt
   const int count = static_cast<int>(cameras.size()), wide = image.frame.image_width;
   const int columns = std::max(1, std::min(image.frame.columns, count)), rows = (count + columns - 1) / columns;
   int height = 0;
-  for (const data::CameraView& view : cameras) {
-    height = std::max(height, data::camera_height(view.camera, wide));
+  for (const sensors::CameraView& view : cameras) {
+    height = std::max(height, sensors::camera_height(view.camera, wide));
   }
   const int side = std::max(image.frame.bird_eye_pixels, rows * (height + kGap));
   const int left = count == 0 ? 0 : columns * (wide + kGap);
@@ -132,7 +132,7 @@ Canvas draw_strip(const std::vector<FoundFrame>& frames, const detection::Detect
   int height = 0;
   for (const FoundFrame& frame : frames) {
     if (!frame.sample.sensor_frame.frame.cameras.empty()) {
-      height = std::max(height, data::camera_height(frame.sample.sensor_frame.frame.cameras[0].camera, side) + kGap);
+      height = std::max(height, sensors::camera_height(frame.sample.sensor_frame.frame.cameras[0].camera, side) + kGap);
     }
   }
   const int count = std::max<int>(1, static_cast<int>(frames.size()));

@@ -10,7 +10,7 @@ namespace camber::runs {
 void DetectorTrainingOptions::validate() const {
   detector.validate();
   loop.validate();
-  const std::vector<data::Fault> conditions = parse_conditions(evaluation.faults);
+  const std::vector<sensors::Fault> conditions = parse_conditions(evaluation.faults);
   if (detector.encoder.kind != detection::EncoderKind::kFeatures) {
     return;
   }
@@ -18,15 +18,15 @@ void DetectorTrainingOptions::validate() const {
     throw std::invalid_argument(
         "[train] detector.encoder.features must name the folder of the maps with encoder.kind = features, got nothing");
   }
-  const auto varied = config::differences(data::AugmentationOptions::none(), data.augmentation);
+  const auto varied = config::differences(sensors::AugmentationOptions::none(), data.augmentation);
   if (!varied.empty()) {
     throw std::invalid_argument("[train] data.augmentation." + varied[0].path + " must be " + varied[0].first +
                                 " with encoder.kind = features, whose maps cannot be varied, got " + varied[0].second);
   }
   if (data.faults.share > 0) {
-    std::vector<data::Fault> drawn;
+    std::vector<sensors::Fault> drawn;
     for (const std::string& kind : data.faults.kinds) {
-      drawn.push_back(data::parse_fault(kind));
+      drawn.push_back(sensors::parse_fault(kind));
     }
     check_features_faults(drawn);
   }
@@ -43,7 +43,7 @@ DetectorTrainingOptions DetectorTrainingOptions::from_any_folder() const {
   return options;
 }
 
-data::LoaderOptions DetectorTrainingOptions::loader() const {
+sensors::LoaderOptions DetectorTrainingOptions::loader() const {
   return {.frame = detector.frame_options(),
           .faults = data.faults,
           .augmentation = data.augmentation,
@@ -65,12 +65,12 @@ train::TrainingLoopOptions DetectorTrainingOptions::loop_with_rules() const {
   return options;
 }
 
-std::vector<data::Index> evenly_spaced(const std::vector<data::Index>& samples, std::int64_t limit) {
+std::vector<nuscenes::Index> evenly_spaced(const std::vector<nuscenes::Index>& samples, std::int64_t limit) {
   const auto count = static_cast<std::int64_t>(samples.size());
   if (limit <= 0 || limit >= count) {
     return samples;
   }
-  std::vector<data::Index> chosen;
+  std::vector<nuscenes::Index> chosen;
   for (std::int64_t i = 0; i < limit; ++i) {
     chosen.push_back(samples[static_cast<std::size_t>(i * count / limit)]);
   }

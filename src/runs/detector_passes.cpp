@@ -26,7 +26,7 @@ class Passes {
         head_(detector_->head()),
         request_(request),
         hooks_(hooks),
-        pool_(request.fault_pool.empty() ? data::fault_pool(request.dataset, request.split) : request.fault_pool) {
+        pool_(request.fault_pool.empty() ? nuscenes::fault_pool(request.dataset, request.split) : request.fault_pool) {
     for (const DetectionPass& pass : passes) {
       const std::size_t condition = number_of(pass.condition);
       passes_.push_back(
@@ -61,19 +61,19 @@ class Passes {
   std::size_t number_of(const Condition& condition);
   bool has_own_encoders() const { return detector_->options().encoder.kind != detection::EncoderKind::kFeatures; }
   bool any_pass(const auto& fits) const { return std::any_of(passes_.begin(), passes_.end(), fits); }
-  data::LoaderOptions loading(const Condition& condition) const;
-  EncodedBatch encode(const data::Batch& loaded) const;
+  sensors::LoaderOptions loading(const Condition& condition) const;
+  EncodedBatch encode(const sensors::Batch& loaded) const;
   void run_condition(std::size_t condition);
   void run_waiting(std::size_t cues);
   detection::DetectorBatch as_seen(const detection::DetectorBatch& batch, const Cues* cues) const;
   void detect(std::size_t pass, const EncodedBatch& frames, const detection::HeadMemory* memory, const Cues* cues,
-              std::vector<data::LoadedSample>* samples);
+              std::vector<sensors::LoadedSample>* samples);
 
   detection::Detector detector_;
   detection::CmtHead head_;
   const DetectionRequest& request_;
   const DetectionHooks& hooks_;
-  const std::vector<data::Index> pool_;
+  const std::vector<nuscenes::Index> pool_;
   std::vector<Frames> conditions_;  // in the order in which the passes name them
   std::vector<Pass> passes_;
 };
@@ -86,11 +86,11 @@ std::size_t Passes::number_of(const Condition& condition) {
   return conditions_.size() - 1;
 }
 
-data::LoaderOptions Passes::loading(const Condition& condition) const {
+sensors::LoaderOptions Passes::loading(const Condition& condition) const {
   return {.frame = detector_->options().frame_options(),
           .faults = {.share = 0},
           .fixed_faults = condition,
-          .augmentation = data::AugmentationOptions::none(),
+          .augmentation = sensors::AugmentationOptions::none(),
           .batch_size = request_.batch_size,
           .shuffle = false,
           .epochs = 1,
@@ -98,7 +98,7 @@ data::LoaderOptions Passes::loading(const Condition& condition) const {
           .fault_pool = pool_};
 }
 
-EncodedBatch Passes::encode(const data::Batch& loaded) const {
+EncodedBatch Passes::encode(const sensors::Batch& loaded) const {
   EncodedBatch frames{.batch = detection::collate(loaded, detector_->options())};
   frames.maps = detector_->encode(frames.batch);
   frames.batch.images.clear();  // what is kept of the frames needs them no more
@@ -112,8 +112,8 @@ void Passes::run_condition(std::size_t condition) {
   std::vector<std::size_t> ready;
   for (std::size_t pass = 0; pass < passes_.size(); ++pass)
     if (passes_[pass].condition == condition && passes_[pass].cues <= condition) ready.push_back(pass);
-  data::Loader loader(request_.dataset, request_.split.samples, loading(frames.condition), request_.seed,
-                      request_.threads);
+  sensors::Loader loader(request_.dataset, request_.split.samples, loading(frames.condition), request_.seed,
+                         request_.threads);
   for (std::size_t i = 0; auto loaded = loader.next(); ++i) {
     EncodedBatch encoded = encode(*loaded);
     if (lends) frames.cues.push_back({encoded.batch.age, encoded.batch.level});
@@ -154,7 +154,7 @@ detection::DetectorBatch Passes::as_seen(const detection::DetectorBatch& batch, 
 }
 
 void Passes::detect(std::size_t pass, const EncodedBatch& frames, const detection::HeadMemory* memory, const Cues* cues,
-                    std::vector<data::LoadedSample>* samples) {
+                    std::vector<sensors::LoadedSample>* samples) {
   const detection::DetectorBatch batch = as_seen(frames.batch, cues);
   const detection::ForwardOptions options{.seed = request_.seed, .trust = passes_[pass].trust};
   const detection::DetectorOutput output = memory != nullptr
@@ -176,16 +176,16 @@ void run_passes(detection::Detector detector, const DetectionRequest& request, c
 }
 
 void check_conditions(const DetectionRequest& request, const std::vector<Condition>& conditions) {
-  const std::vector<data::Index> pool =
-      request.fault_pool.empty() ? data::fault_pool(request.dataset, request.split) : request.fault_pool;
+  const std::vector<nuscenes::Index> pool =
+      request.fault_pool.empty() ? nuscenes::fault_pool(request.dataset, request.split) : request.fault_pool;
   for (const Condition& condition : conditions)
-    data::check_repeats(request.dataset, request.split.samples, condition, pool,
-                        random::Stream(request.seed, "faults"));
+    sensors::check_repeats(request.dataset, request.split.samples, condition, pool,
+                           random::Stream(request.seed, "faults"));
 }
 
-void check_features_faults(const std::vector<data::Fault>& faults) {
-  for (const data::Fault& fault : faults)
-    if (!data::fault_row(fault.kind).known)
+void check_features_faults(const std::vector<sensors::Fault>& faults) {
+  for (const sensors::Fault& fault : faults)
+    if (!sensors::fault_row(fault.kind).known)
       throw std::invalid_argument(
           "[detector] faults must be known ones (lidar_off, cameras_off, camera_off) with encoder.kind = features, "
           "where the sensors' content is not at hand, got " +

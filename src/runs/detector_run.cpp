@@ -28,7 +28,7 @@ class Run {
       : request_(request),
         options_(request.options),
         dataset_(options_.data.root, options_.data.version),
-        split_(data::find_split(dataset_, options_.data.train_split)),
+        split_(nuscenes::find_split(dataset_, options_.data.train_split)),
         validation_(validation_split()),
         evaluation_(options_.evaluation.config.empty() ? eval::EvaluationConfig{}
                                                        : eval::EvaluationConfig::read(options_.evaluation.config)),
@@ -43,15 +43,15 @@ class Run {
   DetectorRunResult execute();
 
  private:
-  data::Split validation_split() const {
-    data::Split split = data::find_split(dataset_, options_.data.validation_split);
+  nuscenes::Split validation_split() const {
+    nuscenes::Split split = nuscenes::find_split(dataset_, options_.data.validation_split);
     if (options_.evaluation.limit > 0) {
       split.samples = evenly_spaced(split.samples, options_.evaluation.limit);
       split.official = false;
     }
     if (request_.evaluate) {
       std::vector<Condition> conditions;
-      for (const data::Fault& fault : parse_conditions(options_.evaluation.faults)) {
+      for (const sensors::Fault& fault : parse_conditions(options_.evaluation.faults)) {
         conditions.push_back({fault});
       }
       check_conditions({.dataset = dataset_, .split = split}, conditions);
@@ -63,19 +63,19 @@ class Run {
   train::NamedLosses losses_of(std::int64_t batch);
   void after_step(const train::StepReport& report);
   double validate(std::int64_t step);
-  FaultReport evaluate(const std::vector<data::Fault>& faults);
+  FaultReport evaluate(const std::vector<sensors::Fault>& faults);
   FaultReport write_result();
 
   const DetectorRunRequest& request_;
   const DetectorTrainingOptions& options_;
-  data::Dataset dataset_;
-  data::Split split_, validation_;
+  nuscenes::Dataset dataset_;
+  nuscenes::Split split_, validation_;
   eval::EvaluationConfig evaluation_;
   detection::Detector detector_;
   std::string config_;
   train::TrainingLoop loop_;
   train::RunSession session_;
-  data::Loader loader_;
+  sensors::Loader loader_;
   std::optional<detection::DetectorOutput> watched_;  // of the step at hand, when it is sampled
 };
 
@@ -132,7 +132,7 @@ DetectorRunResult Run::execute() {
 
 train::NamedLosses Run::losses_of(std::int64_t batch) {
   const std::int64_t step = batch / options_.loop.accumulate;
-  const std::optional<data::Batch> frames = loader_.next();
+  const std::optional<sensors::Batch> frames = loader_.next();
   if (!frames || frames->step != batch) {
     throw std::logic_error(fmt::format("[train] the loader must give batch {}", batch));
   }
@@ -173,7 +173,7 @@ double Run::validate(std::int64_t step) {
   return report.clean().nd_score;
 }
 
-FaultReport Run::evaluate(const std::vector<data::Fault>& faults) {
+FaultReport Run::evaluate(const std::vector<sensors::Fault>& faults) {
   const bool training = detector_->is_training();
   FaultReport report = evaluate_detector(detector_,
                                          {.dataset = dataset_,

@@ -14,7 +14,7 @@ torch::Tensor whole_numbers(const std::vector<std::int64_t>& values) {
   return torch::tensor(values, torch::kLong);
 }
 
-fewshot::EpisodeFeatures rows_of(const fewshot::EpisodeFeatures& features, const data::Episode& episode) {
+fewshot::EpisodeFeatures rows_of(const fewshot::EpisodeFeatures& features, const episodes::Episode& episode) {
   const auto index = whole_numbers(episode.examples);
   return {.intrinsic = features.intrinsic.index_select(0, index),
           .domain = features.domain.defined() ? features.domain.index_select(0, index) : torch::Tensor()};
@@ -32,7 +32,7 @@ struct ProbeRows {
 };
 
 // Labels by name's index in the whole set: the halves number their own classes alike, since each has all of them.
-ProbeRows rows_for_probes(fewshot::EpisodeModel& model, const data::ExampleSet& half, std::int64_t n_way,
+ProbeRows rows_for_probes(fewshot::EpisodeModel& model, const episodes::ExampleSet& half, std::int64_t n_way,
                           std::int64_t num_episodes, const random::Stream& stream) {
   const torch::NoGradGuard no_grad;
   const auto features = encode_set(model, half);
@@ -41,7 +41,7 @@ ProbeRows rows_for_probes(fewshot::EpisodeModel& model, const data::ExampleSet& 
   for (std::size_t i = 0; i < half.class_of.size(); ++i)
     ++cells[static_cast<std::size_t>(half.class_of[i] * half.num_domains() + half.domain_of[i])];
   const auto each = std::clamp<std::int64_t>(*std::min_element(cells.begin(), cells.end()), 1, 5);
-  const data::EpisodeSampler sampler(
+  const episodes::EpisodeSampler sampler(
       half, {.n_way = n_way, .k_shot = each, .queries = each, .cross_domain = half.num_domains() > 1});
   ProbeRows rows;
   for (std::int64_t e = 0; e < num_episodes; ++e) {
@@ -72,13 +72,13 @@ LeakResult leak_of(const std::string& name, const std::vector<float>& fit, const
 
 }  // namespace
 
-torch::Tensor examples_of(const data::ExampleSet& set) {
+torch::Tensor examples_of(const episodes::ExampleSet& set) {
   std::vector<std::int64_t> sizes{set.size()};
   sizes.insert(sizes.end(), set.shape.begin(), set.shape.end());
   return torch::from_blob(const_cast<float*>(set.values.data()), sizes, torch::kFloat);
 }
 
-fewshot::EpisodeLabels labels_of(const data::ExampleSet& set, const data::Episode& episode) {
+fewshot::EpisodeLabels labels_of(const episodes::ExampleSet& set, const episodes::Episode& episode) {
   std::vector<std::int64_t> classes, domains;
   for (const std::int64_t index : episode.examples) {
     classes.push_back(set.class_of[static_cast<std::size_t>(index)]);
@@ -91,7 +91,7 @@ fewshot::EpisodeLabels labels_of(const data::ExampleSet& set, const data::Episod
           .k_shot = episode.k_shot};
 }
 
-fewshot::EpisodeFeatures encode_set(fewshot::EpisodeModel& model, const data::ExampleSet& set) {
+fewshot::EpisodeFeatures encode_set(fewshot::EpisodeModel& model, const episodes::ExampleSet& set) {
   const torch::NoGradGuard no_grad;
   model->eval();
   const auto examples = examples_of(set);
@@ -104,13 +104,13 @@ fewshot::EpisodeFeatures encode_set(fewshot::EpisodeModel& model, const data::Ex
   return {.intrinsic = torch::cat(intrinsic), .domain = domain.empty() ? torch::Tensor() : torch::cat(domain)};
 }
 
-std::vector<double> episode_accuracies(fewshot::EpisodeModel& model, const data::ExampleSet& set,
+std::vector<double> episode_accuracies(fewshot::EpisodeModel& model, const episodes::ExampleSet& set,
                                        const fewshot::EpisodeFeatures& features,
-                                       std::span<const data::Episode> episodes) {
+                                       std::span<const episodes::Episode> episodes) {
   const torch::NoGradGuard no_grad;
   model->eval();
   std::vector<double> accuracies;
-  for (const data::Episode& episode : episodes) {
+  for (const episodes::Episode& episode : episodes) {
     const auto labels = labels_of(set, episode);
     const auto pass = model->forward(rows_of(features, episode), labels);
     const auto broken = pass.logits.isnan().sum().item<std::int64_t>();
@@ -124,10 +124,10 @@ std::vector<double> episode_accuracies(fewshot::EpisodeModel& model, const data:
   return accuracies;
 }
 
-std::vector<LeakResult> measure_leaks(fewshot::EpisodeModel& model, const data::ExampleSet& set, std::int64_t n_way,
+std::vector<LeakResult> measure_leaks(fewshot::EpisodeModel& model, const episodes::ExampleSet& set, std::int64_t n_way,
                                       std::int64_t num_episodes, std::uint64_t seed) {
   const random::Stream stream(seed, "fewshot.leak");
-  const auto halves = data::split_examples(set, 0.5, stream.at("halves"));
+  const auto halves = episodes::split_examples(set, 0.5, stream.at("halves"));
   const auto fit = rows_for_probes(model, halves.first, n_way, num_episodes, stream.at("fit"));
   const auto test = rows_for_probes(model, halves.second, n_way, num_episodes, stream.at("test"));
   return {leak_of("domain", fit.domain, test.domain, fit, test),

@@ -81,13 +81,13 @@ class Run {
   }
 
  private:
-  data::EpisodeSampler test_sampler(const TestSetting& setting) const {
-    return data::EpisodeSampler(data_.test, {.n_way = setting.n_way,
-                                             .k_shot = setting.k_shot,
-                                             .queries = setting.queries,
-                                             .cross_domain = options_.episode.cross_domain,
-                                             .support_domains = data_.support_domains,
-                                             .query_domains = data_.query_domains});
+  episodes::EpisodeSampler test_sampler(const TestSetting& setting) const {
+    return episodes::EpisodeSampler(data_.test, {.n_way = setting.n_way,
+                                                 .k_shot = setting.k_shot,
+                                                 .queries = setting.queries,
+                                                 .cross_domain = options_.episode.cross_domain,
+                                                 .support_domains = data_.support_domains,
+                                                 .query_domains = data_.query_domains});
   }
 
   train::RunRequest session_request() const {
@@ -194,7 +194,7 @@ class Run {
     for (const TestSetting& setting : options_.tests) {
       const auto sampler = test_sampler(setting);
       const auto own = stream.at(std::to_string(setting.n_way) + "-way " + std::to_string(setting.k_shot) + "-shot");
-      std::vector<data::Episode> episodes;
+      std::vector<episodes::Episode> episodes;
       for (std::int64_t i = 0; i < setting.episodes; ++i)
         episodes.push_back(sampler.sample(own.at(static_cast<std::uint64_t>(i))));
       add_setting(result, std::to_string(setting.n_way) + "-way " + std::to_string(setting.k_shot) + "-shot",
@@ -207,10 +207,10 @@ class Run {
                                    static_cast<std::uint64_t>(options_.test_seed));
   }
 
-  void add_setting(FewshotResult& result, const std::string& name, const data::ExampleSet& set,
-                   const fewshot::EpisodeFeatures& features, std::span<const data::Episode> episodes) {
+  void add_setting(FewshotResult& result, const std::string& name, const episodes::ExampleSet& set,
+                   const fewshot::EpisodeFeatures& features, std::span<const episodes::Episode> episodes) {
     const auto accuracies = episode_accuracies(model_, set, features, episodes);
-    const data::Episode& first = episodes.front();
+    const episodes::Episode& first = episodes.front();
     result.settings.push_back({.name = name,
                                .n_way = first.n_way,
                                .k_shot = first.k_shot,
@@ -227,7 +227,7 @@ class Run {
   const FewshotOptions& options_;
   const FewshotRun& run_;
   EpisodeData data_;
-  data::EpisodeSampler sampler_;
+  episodes::EpisodeSampler sampler_;
   fewshot::EpisodeModel model_;
   train::TrainingLoop loop_;
   random::Stream episode_stream_, noise_stream_;

@@ -5,29 +5,29 @@
 #include <stdexcept>
 
 #include "camber/config/names.h"
-#include "camber/data/tabular_sets.h"
+#include "camber/episodes/tabular_sets.h"
 
 namespace camber::runs {
 namespace {
 
-data::ExampleSet read_set(const SourceOptions& options, const std::string& path, const std::string& split) {
-  const data::ImageSetOptions images{
+episodes::ExampleSet read_set(const SourceOptions& options, const std::string& path, const std::string& split) {
+  const episodes::ImageSetOptions images{
       .path = find_data(path), .size = options.size, .colour = options.colour, .ink = options.ink};
   switch (options.kind) {
     case SourceKind::kGlyphs:
       return glyph_set(options.glyphs, static_cast<std::uint64_t>(options.split_seed));
     case SourceKind::kOmniglot:
-      return data::read_omniglot(images);
+      return episodes::read_omniglot(images);
     case SourceKind::kDomainFolders:
-      return data::read_domain_folder(images);
+      return episodes::read_domain_folder(images);
     case SourceKind::kImageFolders:
-      return data::read_image_folder(images);
+      return episodes::read_image_folder(images);
     case SourceKind::kLibFewShot:
-      return data::read_libfewshot(images, split);
+      return episodes::read_libfewshot(images, split);
     case SourceKind::kLetter:
-      return data::read_letter(images.path);
+      return episodes::read_letter(images.path);
     case SourceKind::kFeatures:
-      return data::read_features(images.path);
+      return episodes::read_features(images.path);
   }
   throw std::logic_error("[source] unknown kind");
 }
@@ -39,14 +39,14 @@ std::string some_of(std::vector<std::string> names) {
 }
 
 // A target domain apart, of the source domains a share of every class apart.
-void hold_out_domain(const SourceOptions& options, const data::ExampleSet& all, const random::Stream& stream,
+void hold_out_domain(const SourceOptions& options, const episodes::ExampleSet& all, const random::Stream& stream,
                      EpisodeData& result) {
   const std::vector<std::string> target{options.target_domain};
-  const auto sources = data::select_domains(all, target, /*others=*/true);
+  const auto sources = episodes::select_domains(all, target, /*others=*/true);
   if (sources.num_domains() < 2)
     throw std::invalid_argument("[source] target_domain must leave two domains or more to learn from, and leaves " +
                                 std::to_string(sources.num_domains()));
-  auto parts = data::split_examples(sources, options.held_out_share, stream.at("examples"));
+  auto parts = episodes::split_examples(sources, options.held_out_share, stream.at("examples"));
   result.train = std::move(parts.second);
   std::vector<std::int64_t> kept;
   const std::set<std::string> held(parts.first.origins.begin(), parts.first.origins.end());
@@ -55,7 +55,7 @@ void hold_out_domain(const SourceOptions& options, const data::ExampleSet& all, 
     const std::string& domain = all.domain_names[static_cast<std::size_t>(all.domain_of[at])];
     if (domain == options.target_domain || held.contains(all.origins[at])) kept.push_back(i);
   }
-  result.test = data::select_examples(all, kept, all.name);
+  result.test = episodes::select_examples(all, kept, all.name);
   result.support_domains = sources.domain_names;
   result.query_domains = target;
   result.setting = "domain generalisation over the same " + std::to_string(all.num_classes()) + " classes";
@@ -64,7 +64,7 @@ void hold_out_domain(const SourceOptions& options, const data::ExampleSet& all, 
 }
 
 void refuse_or_drop_shared(const SourceOptions& options, EpisodeData& result) {
-  const auto shared = data::shared_classes(result.train, result.test);
+  const auto shared = episodes::shared_classes(result.train, result.test);
   if (shared.empty()) return;
   const std::string sentence = std::to_string(shared.size()) + " of the test's " +
                                std::to_string(result.test.num_classes()) + " classes are training classes too (" +
@@ -72,7 +72,7 @@ void refuse_or_drop_shared(const SourceOptions& options, EpisodeData& result) {
   if (!options.drop_shared_classes)
     throw std::invalid_argument("[source] training and test must have no class in common, but " + sentence +
                                 ": set drop_shared_classes to leave them out of the test");
-  result.test = data::select_classes(result.test, shared, /*others=*/true);
+  result.test = episodes::select_classes(result.test, shared, /*others=*/true);
   result.notes.push_back(sentence + " and were left out of the test");
 }
 
@@ -86,9 +86,9 @@ std::filesystem::path find_data(const std::string& path) {
   return std::filesystem::exists(below) ? below : given;
 }
 
-data::ExampleSet glyph_set(const simulation::GlyphOptions& options, std::uint64_t seed) {
+episodes::ExampleSet glyph_set(const simulation::GlyphOptions& options, std::uint64_t seed) {
   options.validate();
-  data::ExampleSet set{.name = "glyphs", .shape = {1, options.size, options.size}};
+  episodes::ExampleSet set{.name = "glyphs", .shape = {1, options.size, options.size}};
   for (std::int64_t c = 0; c < options.classes; ++c)
     for (const std::string& domain : options.domains)
       for (std::int64_t hand = 0; hand < options.hands; ++hand)
@@ -109,12 +109,12 @@ EpisodeData load_episode_data(const SourceOptions& options) {
     result.test = read_set(options, options.test_path.empty() ? options.path : options.test_path, "test");
     refuse_or_drop_shared(options, result);
   } else {
-    auto parts = data::split_classes(all, options.test_classes, stream.at("classes"));
+    auto parts = episodes::split_classes(all, options.test_classes, stream.at("classes"));
     result.test = std::move(parts.first);
     result.train = std::move(parts.second);
   }
   if (options.validation_classes > 0) {
-    auto parts = data::split_classes(result.train, options.validation_classes, stream.at("validation"));
+    auto parts = episodes::split_classes(result.train, options.validation_classes, stream.at("validation"));
     result.train = std::move(parts.second);
     if (options.test_on_validation) {
       result.test = std::move(parts.first);
@@ -122,13 +122,13 @@ EpisodeData load_episode_data(const SourceOptions& options) {
                              " classes held out of the training set, to choose settings by");
     }
   }
-  const auto shared = data::shared_examples(result.train, result.test);
+  const auto shared = episodes::shared_examples(result.train, result.test);
   if (!shared.empty() && options.test_path.empty())
     throw std::logic_error("[source] training and test share " + some_of(shared));
   if (!options.runs_path.empty() && !options.test_on_validation)
-    result.runs = data::read_omniglot_runs(
+    result.runs = episodes::read_omniglot_runs(
         {.path = find_data(options.runs_path), .size = options.size, .colour = options.colour, .ink = options.ink});
-  if (options.rotations) result.train = data::add_rotations(result.train);
+  if (options.rotations) result.train = episodes::add_rotations(result.train);
   return result;
 }
 

@@ -66,7 +66,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 }
 
 Condition condition_named(const std::string& name) {
-  return name == "clean" ? Condition{} : Condition{data::parse_fault(name)};
+  return name == "clean" ? Condition{} : Condition{sensors::parse_fault(name)};
 }
 
 // The model's own trust everywhere, what replaces it where the plan asks for it, exchanged cues last.
@@ -92,14 +92,14 @@ void add_passes(StudyEvaluation& evaluation, const study::StudyPlan& plan, const
 }
 
 StudyEvaluation evaluation_of(const StudyOptions& options, const StudyRun& run, const RunTraining& training,
-                              const data::Dataset& dataset) {
+                              const nuscenes::Dataset& dataset) {
   const study::StudyPlan& plan = options.plan;
   StudyEvaluation evaluation{.request = {.dataset = dataset,
-                                         .split = data::find_split(dataset, plan.split),
+                                         .split = nuscenes::find_split(dataset, plan.split),
                                          .batch_size = options.training.evaluation.batch_size,
                                          .absent_above_age = training.absent_above_age},
                              .replicates = plan.replicates};
-  data::Split& split = evaluation.request.split;
+  nuscenes::Split& split = evaluation.request.split;
   split.samples = evenly_spaced(split.samples, plan.frames);
   split.official = false;
   if (!options.training.evaluation.config.empty())
@@ -188,7 +188,7 @@ void execute_run(const StudyOptions& options, const StudyFolder& folder, const S
                  const RunListener& listener) {
   const RunTraining training = training_of(options, run);
   const DetectorRunResult trained = train_run(folder, run, training, listener);
-  const data::Dataset dataset(training.options.data.root, training.options.data.version, 1);
+  const nuscenes::Dataset dataset(training.options.data.root, training.options.data.version, 1);
   const train::Environment environment = train::Environment::of_this_program();
   study::RunRecord record{.arm = run.arm,
                           .seed = run.seed,
@@ -249,10 +249,10 @@ std::pair<double, double> probe(const StudyOptions& options, const StudyFolder& 
   train_detector({.options = training.options, .out = own, .evaluate = false});
   study::RunRecord record;
   add_history(record, own / "metrics.jsonl");
-  const data::Dataset dataset(training.options.data.root, training.options.data.version, 1);
+  const nuscenes::Dataset dataset(training.options.data.root, training.options.data.version, 1);
   const detection::Detector detector = detection::Detector::load(own / "model.safetensors");
   StudyEvaluation evaluation = evaluation_of(options, run, training, dataset);
-  std::vector<data::Index>& samples = evaluation.request.split.samples;
+  std::vector<nuscenes::Index>& samples = evaluation.request.split.samples;
   const auto frames = static_cast<double>(samples.size());
   samples = evenly_spaced(samples, kProbeFrames);
   const auto begin = std::chrono::steady_clock::now();

@@ -39,7 +39,7 @@ TEST(ToGlobal, TurnsBoxAndVelocityWithTheCar) {
                         .velocity = {1, 0},
                         .score = 0.75,
                         .label = 2};
-  const data::SensorPose pose{
+  const nuscenes::SensorPose pose{
       .sensor_to_ego = {.translation = {0, 0, 1.8}},
       .ego_to_global = geometry::RigidTransform::from(geometry::Quaternion::from_yaw(M_PI / 2), {10, 20, 0})};
   const auto box = to_global(found, pose, options);

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "data/simulated_world.h"
 #include "detection/example_batch.h"
+#include "sensors/simulated_world.h"
 #include "support/comparison.h"
 
 namespace camber::detection {
@@ -30,7 +30,7 @@ Detector listening_detector() {
 }
 
 // A key frame of the world as a car's own arrays.
-Frame borrow(const data::SensorFrame& sensor_frame) {
+Frame borrow(const sensors::SensorFrame& sensor_frame) {
   const auto& dataset = simulated_world().dataset;
   const auto& loaded = sensor_frame.frame;
   Frame frame;
@@ -38,7 +38,7 @@ Frame borrow(const data::SensorFrame& sensor_frame) {
   if (!loaded.points.empty())
     frame.points = {.data = &loaded.points[0].x,
                     .count = std::ssize(loaded.points),
-                    .stride = sizeof(data::LidarPoint) / sizeof(float),
+                    .stride = sizeof(sensors::LidarPoint) / sizeof(float),
                     .time_lag_index = 5};
   frame.lidar_timestamp = sensor_frame.sensors[0].timestamp;
   frame.timestamp = loaded.timestamp;
@@ -59,11 +59,11 @@ Frame borrow(const data::SensorFrame& sensor_frame) {
   return frame;
 }
 
-std::vector<data::Index> scene_of_test_split(std::size_t scene) {
+std::vector<nuscenes::Index> scene_of_test_split(std::size_t scene) {
   const auto& world = simulated_world();
-  std::vector<data::Index> samples;
-  for (const data::Index sample : world.test.samples) {
-    if (world.dataset.tables().sample[sample].previous == data::kNone && scene-- == 0) samples.push_back(sample);
+  std::vector<nuscenes::Index> samples;
+  for (const nuscenes::Index sample : world.test.samples) {
+    if (world.dataset.tables().sample[sample].previous == nuscenes::kNone && scene-- == 0) samples.push_back(sample);
     if (!samples.empty() && samples.back() != sample &&
         world.dataset.tables().sample[sample].previous == samples.back())
       samples.push_back(sample);
@@ -71,30 +71,30 @@ std::vector<data::Index> scene_of_test_split(std::size_t scene) {
   return samples;
 }
 
-data::SensorFrame sensor_frame_of(data::Index sample) {
+sensors::SensorFrame sensor_frame_of(nuscenes::Index sample) {
   auto options = examples::tiny_options().frame_options();
-  options.range = data::PointRange::everywhere();
-  return data::clean_sensor_frame(data::load_key_frame(simulated_world().dataset, sample, options));
+  options.range = sensors::PointRange::everywhere();
+  return sensors::clean_sensor_frame(sensors::load_key_frame(simulated_world().dataset, sample, options));
 }
 
 // What the evaluation finds in a batch of one frame: loader, collate, forward, decode. (Matrix products of larger
 // batches round otherwise in the last bits.)
-std::vector<Detection> evaluated(Detector& detector, data::Index sample, const std::vector<std::string>& faults) {
+std::vector<Detection> evaluated(Detector& detector, nuscenes::Index sample, const std::vector<std::string>& faults) {
   const torch::NoGradGuard guard;
   const auto& world = simulated_world();
-  std::vector<data::Fault> fixed;
+  std::vector<sensors::Fault> fixed;
   fixed.reserve(faults.size());
-  for (const std::string& fault : faults) fixed.push_back(data::parse_fault(fault));
-  data::Loader loader(world.dataset, {sample},
-                      {.frame = detector->options().frame_options(),
-                       .faults = {.share = 0},
-                       .fixed_faults = fixed,
-                       .augmentation = data::AugmentationOptions::none(),
-                       .batch_size = 1,
-                       .shuffle = false,
-                       .epochs = 1,
-                       .fault_pool = world.test.samples},
-                      0, 1);
+  for (const std::string& fault : faults) fixed.push_back(sensors::parse_fault(fault));
+  sensors::Loader loader(world.dataset, {sample},
+                         {.frame = detector->options().frame_options(),
+                          .faults = {.share = 0},
+                          .fixed_faults = fixed,
+                          .augmentation = sensors::AugmentationOptions::none(),
+                          .batch_size = 1,
+                          .shuffle = false,
+                          .epochs = 1,
+                          .fault_pool = world.test.samples},
+                         0, 1);
   const auto batch = collate(*loader.next(), detector->options());
   return detector->decode(detector->forward(batch), batch)[0];
 }
@@ -165,14 +165,14 @@ TEST(DetectorSession, ANewSceneHasNoPast) {
   for (const std::size_t scene : {0, 1}) {
     session.reset();
     EXPECT_TRUE(session.cues().empty());
-    for (const data::Index sample : scene_of_test_split(scene))
+    for (const nuscenes::Index sample : scene_of_test_split(scene))
       EXPECT_TRUE(same_boxes(session.detect(borrow(sensor_frame_of(sample))), evaluated(detector, sample, {})));
   }
 }
 
 // The first frames of a scene, for tests of what may change between them.
 struct Drive {
-  std::vector<data::SensorFrame> sensor_frames;
+  std::vector<sensors::SensorFrame> sensor_frames;
   std::vector<Frame> frames;
   Detector detector = listening_detector();
 
@@ -314,7 +314,7 @@ TEST(DetectorSession, SizesAndCalibrationsMayChange) {
   // The same camera at twice the size, each pixel four times.
   Frame frame = drive.frames[1];
   const auto small = frame.cameras[0].image;
-  data::Image large{.width = 2 * small.width, .height = 2 * small.height, .pixels = {}};
+  sensors::Image large{.width = 2 * small.width, .height = 2 * small.height, .pixels = {}};
   for (std::int64_t y = 0; y < large.height; ++y)
     for (std::int64_t x = 0; x < large.width; ++x)
       for (std::int64_t c = 0; c < 3; ++c) large.pixels.push_back(small.row(y / 2)[3 * (x / 2) + c]);

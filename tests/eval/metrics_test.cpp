@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "camber/eval/detection_metrics.h"
-#include "data/small_world.h"
+#include "nuscenes/small_world.h"
 
 namespace camber::eval {
 namespace {

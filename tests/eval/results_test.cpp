@@ -6,7 +6,7 @@
 
 #include "camber/eval/breakdown.h"
 #include "camber/eval/metrics_report.h"
-#include "data/small_world.h"
+#include "nuscenes/small_world.h"
 
 namespace camber::eval {
 namespace {

@@ -10,13 +10,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "camber/data/image.h"
-#include "camber/data/points.h"
-#include "camber/data/tables.h"
 #include "camber/eval/evaluation_config.h"
 #include "camber/eval/results_file.h"
+#include "camber/nuscenes/tables.h"
 #include "camber/random/stream.h"
-#include "data/small_world.h"
+#include "camber/sensors/image.h"
+#include "camber/sensors/points.h"
+#include "nuscenes/small_world.h"
 
 namespace camber::tests {
 namespace {
@@ -102,7 +102,7 @@ void run_tables(Bytes bytes) {
   const std::string text = text_of(bytes.subspan(1));
   write_text(path, text);
   refuse_in_a_sentence([&] {
-    const data::Tables loaded = data::load_tables(folder.path(), kSmallVersion, 1);
+    const nuscenes::Tables loaded = nuscenes::load_tables(folder.path(), kSmallVersion, 1);
     if (!is_plain_json(text)) return;
     const nlohmann::json other = parse_elsewhere(text);
     const std::size_t rows = name == "sample" ? loaded.sample.size() : name == "scene" ? loaded.scene.size() : 0;
@@ -221,13 +221,13 @@ std::vector<std::string> config_seeds() {
 void run_points(Bytes bytes) {
   const MemoryFile file(bytes);
   refuse_in_a_sentence([&] {
-    std::vector<data::LidarPoint> points = data::read_lidar_file(file.path());
+    std::vector<sensors::LidarPoint> points = sensors::read_lidar_file(file.path());
     if (points.size() * 20 != bytes.size()) throw std::logic_error("another number of points");
     if (!points.empty() && std::memcmp(&points.back(), bytes.data() + bytes.size() - 20, 20) != 0)
       throw std::logic_error("another point");
-    data::keep_range(points, {});
-    for (const data::LidarPoint& point : points)
-      if (!data::PointRange{}.contains(point)) throw std::logic_error("a point out of range");
+    sensors::keep_range(points, {});
+    for (const sensors::LidarPoint& point : points)
+      if (!sensors::PointRange{}.contains(point)) throw std::logic_error("a point out of range");
   });
 }
 
@@ -242,13 +242,13 @@ void run_jpeg(Bytes bytes) {
   if (bytes.empty()) return;
   const double scale = 0.1 + (bytes[0] % 10) * 0.1;
   refuse_in_a_sentence([&] {
-    const data::Image image = data::decode_jpeg(bytes.subspan(1), "fuzz", scale);
-    const data::ImageSize size = data::jpeg_size(bytes.subspan(1), "fuzz");
+    const sensors::Image image = sensors::decode_jpeg(bytes.subspan(1), "fuzz", scale);
+    const sensors::ImageSize size = sensors::jpeg_size(bytes.subspan(1), "fuzz");
     if (image.pixels.size() != static_cast<std::size_t>(3 * image.width * image.height) || image.width > size.width ||
         image.height > size.height)
       throw std::logic_error("an image of the wrong size");
     if (image.width * image.height < 100000)
-      data::transform_image(image, size, geometry::ImageTransform::fit_bottom(size.width, size.height, 32, 16));
+      sensors::transform_image(image, size, geometry::ImageTransform::fit_bottom(size.width, size.height, 32, 16));
   });
 }
 

@@ -5,7 +5,7 @@
 #include <camber/runs/detector_passes.h>
 #include <gtest/gtest.h>
 
-#include "data/simulated_world.h"
+#include "sensors/simulated_world.h"
 
 namespace camber::runs {
 namespace {
@@ -25,8 +25,8 @@ detection::Detector detector_with_cues() {
   return detector;
 }
 
-data::Split some_frames() {
-  data::Split split = tests::simulated_world().all;
+nuscenes::Split some_frames() {
+  nuscenes::Split split = tests::simulated_world().all;
   split.samples = evenly_spaced(split.samples, 3);
   return split;
 }
@@ -47,7 +47,7 @@ Numbers numbers_of(const std::vector<DetectionPass>& passes, double absent_above
   return numbers;
 }
 
-const Condition kClean{}, kFrozen{data::parse_fault("frozen:5")}, kDark{data::parse_fault("dark:5")};
+const Condition kClean{}, kFrozen{sensors::parse_fault("frozen:5")}, kDark{sensors::parse_fault("dark:5")};
 
 TEST(DetectorPasses, HaveTheDetectionsThatEachHasAlone) {
   const std::vector<DetectionPass> passes{{.condition = kClean},
@@ -79,13 +79,13 @@ TEST(DetectorPasses, TakeOldSensorsOutByTheCuesThatAreGiven) {
 // The frames of a condition are a function of the samples, the seed and its name, whoever evaluates.
 TEST(DetectorPasses, RepeatDeliveriesOfTheFramesThatAreEvaluated) {
   const auto& world = tests::simulated_world();
-  const data::Split split = some_frames();
-  const Condition other{data::parse_fault("frozen:4:other_scene")};
+  const nuscenes::Split split = some_frames();
+  const Condition other{sensors::parse_fault("frozen:4:other_scene")};
   std::size_t frames = 0;
   const auto compare = [&](DetectedFrame&& frame) {
-    const data::SensorFrame expected =
-        data::load_sensor_frame(world.dataset, frame.origin.sample, detector_with_cues()->options().frame_options(),
-                                other, split.samples, random::Stream(0, "faults"));
+    const sensors::SensorFrame expected =
+        sensors::load_sensor_frame(world.dataset, frame.origin.sample, detector_with_cues()->options().frame_options(),
+                                   other, split.samples, random::Stream(0, "faults"));
     EXPECT_EQ(frame.sample->sensor_frame.sensors[1].source, expected.sensors[1].source);
     EXPECT_EQ(frame.sample->sensor_frame.frame.cameras[0].image.pixels, expected.frame.cameras[0].image.pixels);
     ++frames;
@@ -97,10 +97,10 @@ TEST(DetectorPasses, RepeatDeliveriesOfTheFramesThatAreEvaluated) {
 
 TEST(DetectorPasses, OneSceneTakesTheOthersOfItsSplit) {
   const auto& world = tests::simulated_world();
-  data::Split split = some_frames();
-  EXPECT_EQ(data::fault_pool(world.dataset, split), split.samples);
+  nuscenes::Split split = some_frames();
+  EXPECT_EQ(nuscenes::fault_pool(world.dataset, split), split.samples);
   split.samples.resize(1);
-  EXPECT_EQ(data::fault_pool(world.dataset, split), world.all.samples);
+  EXPECT_EQ(nuscenes::fault_pool(world.dataset, split), world.all.samples);
 }
 
 TEST(TrustControl, IsNamed) {

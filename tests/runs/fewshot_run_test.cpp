@@ -144,12 +144,12 @@ TEST_F(FewshotRuns, LearnsGlyphsWithinSeconds) {
 
 TEST_F(FewshotRuns, RefusesToCountAnswersThatAreNone) {
   // Two classes in two domains, two examples of each; a shot and a query a class.
-  data::ExampleSet set{.shape = {1, 16, 16}};
+  episodes::ExampleSet set{.shape = {1, 16, 16}};
   const std::vector<float> image(256, 0.5F);
   for (int i = 0; i < 8; ++i) set.add(image, std::to_string(i / 4), i % 4 < 2 ? "ink" : "noisy", std::to_string(i));
   fewshot::EpisodeModel model(small_run().model, std::vector<std::int64_t>{1, 16, 16}, 2, 2, 1);
-  const std::vector<data::Episode> episodes = {
-      data::EpisodeSampler(set, {.n_way = 2, .k_shot = 1, .queries = 1}).sample(random::Stream(1, "test"))};
+  const std::vector<episodes::Episode> episodes = {
+      episodes::EpisodeSampler(set, {.n_way = 2, .k_shot = 1, .queries = 1}).sample(random::Stream(1, "test"))};
   fewshot::EpisodeFeatures features = encode_set(model, set);
   EXPECT_NO_THROW(episode_accuracies(model, set, features, episodes));
   features.intrinsic = features.intrinsic.clone().index_put_({episodes[0].examples.back(), 0}, NAN);

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "camber/data/tabular_sets.h"
 #include "camber/drawing/canvas.h"
+#include "camber/episodes/tabular_sets.h"
 
 namespace camber::runs {
 namespace {
@@ -50,7 +50,7 @@ TEST_F(Source, HoldsClassesOutForTheTest) {
   EXPECT_EQ(data.train.num_classes(), 8);
   EXPECT_EQ(data.test.num_classes(), 4);
   EXPECT_EQ(data.test.size(), 4 * 3 * 4);
-  EXPECT_TRUE(data::shared_classes(data.train, data.test).empty());
+  EXPECT_TRUE(episodes::shared_classes(data.train, data.test).empty());
 }
 
 TEST_F(Source, ValidationClassesComeFromTheTrainingSetAlone) {
@@ -63,8 +63,9 @@ TEST_F(Source, ValidationClassesComeFromTheTrainingSetAlone) {
   options.test_on_validation = true;
   const auto chosen = load_episode_data(options);
   EXPECT_EQ(chosen.test.num_classes(), 2);
-  EXPECT_TRUE(data::shared_classes(chosen.test, plain.test).empty()) << "settings are never chosen on the test classes";
-  EXPECT_TRUE(data::shared_classes(chosen.test, chosen.train).empty());
+  EXPECT_TRUE(episodes::shared_classes(chosen.test, plain.test).empty())
+      << "settings are never chosen on the test classes";
+  EXPECT_TRUE(episodes::shared_classes(chosen.test, chosen.train).empty());
 }
 
 TEST_F(Source, HoldsADomainOutAndSaysWhatThatIs) {
@@ -76,7 +77,7 @@ TEST_F(Source, HoldsADomainOutAndSaysWhatThatIs) {
   EXPECT_EQ(data.train.domain_names, (std::vector<std::string>{"ink", "inverted"}));
   EXPECT_EQ(data.train.size(), 12 * 2 * 2);
   EXPECT_EQ(data.test.size(), 12 * 2 * 2 + 12 * 4);
-  EXPECT_TRUE(data::shared_examples(data.train, data.test).empty());
+  EXPECT_TRUE(episodes::shared_examples(data.train, data.test).empty());
   EXPECT_EQ(data.query_domains, std::vector<std::string>{"noisy"});
   options.target_domain = "moon";
   EXPECT_NE(refusal([&] { load_episode_data(options); }).find("got 'moon'"), std::string::npos);

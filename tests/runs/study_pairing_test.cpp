@@ -42,7 +42,7 @@ std::map<std::string, torch::Tensor> state(const detection::Detector& detector) 
   return all;
 }
 
-auto members_of(const data::FrameOptions& frame) {
+auto members_of(const sensors::FrameOptions& frame) {
   const auto& range = frame.range;
   return std::tie(frame.lidars, frame.cameras, frame.image_width, frame.image_height, frame.feature_stride,
                   frame.load_points, frame.load_images, frame.sweeps.previous, frame.sweeps.minimum_distance,
@@ -50,13 +50,13 @@ auto members_of(const data::FrameOptions& frame) {
                   range.z_max);
 }
 
-auto members_of(const data::LoaderOptions& options) {
+auto members_of(const sensors::LoaderOptions& options) {
   return std::tuple_cat(members_of(options.frame),
                         std::tie(options.fixed_faults, options.batch_size, options.shuffle, options.epochs,
                                  options.batches_ahead, options.cues, options.fault_pool));
 }
 
-bool load_alike(const data::LoaderOptions& first, const data::LoaderOptions& second) {
+bool load_alike(const sensors::LoaderOptions& first, const sensors::LoaderOptions& second) {
   return members_of(first) == members_of(second) && config::differences(first.faults, second.faults).empty() &&
          config::differences(first.augmentation, second.augmentation).empty();
 }

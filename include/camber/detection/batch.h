@@ -6,9 +6,9 @@
 
 #include <torch/types.h>
 
-#include "camber/data/loader.h"
 #include "camber/detection/detector_options.h"
 #include "camber/nn/query_projection.h"
+#include "camber/sensors/loader.h"
 
 namespace camber::detection {
 
@@ -24,8 +24,8 @@ struct Targets {
 
 /// Where a frame's boxes belong.
 struct FrameOrigin {
-  data::Index sample = data::kNone;
-  data::SensorPose reference{};                           // LiDAR -> ego -> global
+  nuscenes::Index sample = nuscenes::kNone;
+  nuscenes::SensorPose reference{};                       // LiDAR -> ego -> global
   geometry::Matrix4 augmentation = geometry::kIdentity4;  // what was done to the frame's points
 };
 
@@ -59,11 +59,11 @@ struct DetectorBatch {
 /// there: "bev" [C, rows, columns] and "cameras" [V, C, rows, columns].
 ///
 ///   DetectorBatch batch = collate(*loader.next(), options);
-DetectorBatch collate(const data::Batch& batch, const DetectorOptions& options);
-DetectorBatch collate(std::span<const data::LoadedSample> samples, const DetectorOptions& options);
+DetectorBatch collate(const sensors::Batch& batch, const DetectorOptions& options);
+DetectorBatch collate(std::span<const sensors::LoadedSample> samples, const DetectorOptions& options);
 
 /// One frame as the sensors delivered it, moved in; without cues they are neutral.
-DetectorBatch collate(data::SensorFrame sensor_frame, std::vector<data::SensorCues> cues,
+DetectorBatch collate(sensors::SensorFrame sensor_frame, std::vector<sensors::SensorCues> cues,
                       const DetectorOptions& options);
 
 }  // namespace camber::detection

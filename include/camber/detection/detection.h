@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "camber/data/dataset.h"
 #include "camber/detection/detector_options.h"
 #include "camber/eval/detection_box.h"
 #include "camber/geometry/box.h"
+#include "camber/nuscenes/dataset.h"
 
 namespace camber::detection {
 
@@ -29,7 +29,7 @@ eval::AttributeNumber likely_attribute(eval::DetectionClass label, double speed)
 
 /// The detection in the global frame, for the evaluator and for results files; `sample` and `ego_distance` are left to
 /// add_sample and the evaluator. `reference` is DetectorBatch::origins[b].reference.
-eval::DetectionBox to_global(const Detection& detection, const data::SensorPose& reference,
+eval::DetectionBox to_global(const Detection& detection, const nuscenes::SensorPose& reference,
                              const DetectorOptions& options);
 
 /// Adds a frame's detections, in the global frame, as the next sample of predictions.
@@ -37,6 +37,6 @@ eval::DetectionBox to_global(const Detection& detection, const data::SensorPose&
 ///   eval::SampleBoxes predictions;
 ///   add_sample(predictions, token, found[b], batch.origins[b].reference, options);
 void add_sample(eval::SampleBoxes& predictions, std::string token, std::span<const Detection> detections,
-                const data::SensorPose& reference, const DetectorOptions& options);
+                const nuscenes::SensorPose& reference, const DetectorOptions& options);
 
 }  // namespace camber::detection

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "camber/config/field.h"
-#include "camber/data/frame.h"
 #include "camber/geometry/bev_grid.h"
 #include "camber/nn/attention_bias_options.h"
 #include "camber/nn/decoder.h"
 #include "camber/nn/query_router.h"
+#include "camber/sensors/frame.h"
 
 namespace camber::detection {
 
@@ -258,7 +258,7 @@ struct DetectorOptions {
   std::int64_t num_sensors() const { return router.num_sensors; }
   std::int64_t num_classes() const { return static_cast<std::int64_t>(classes.size()); }
   /// How frames are loaded for this detector; the loader's `frame`.
-  data::FrameOptions frame_options() const;
+  sensors::FrameOptions frame_options() const;
 };
 
 /// Multipliers for parameters whose name contains `pattern`, the longest match wins; scales stand apart.

@@ -3,14 +3,14 @@
 #include <string>
 #include <vector>
 
-#include "camber/data/cues.h"
 #include "camber/detection/detector.h"
 #include "camber/detection/frame.h"
+#include "camber/sensors/cues.h"
 
 namespace camber::detection {
 
-/// Detection in a running sequence. The session keeps what cues need of the last frames (data::cues_of: 4 signatures of
-/// some kilobytes, no image), so that a router that was trained with cues has them:
+/// Detection in a running sequence. The session keeps what cues need of the last frames (sensors::cues_of: 4 signatures
+/// of some kilobytes, no image), so that a router that was trained with cues has them:
 ///
 ///   age_s, level_s, s = 0 .. V  =  cues(the last 4 frames, this frame)      LiDAR, then V cameras
 ///   trust                       =  router(queries, keys, age, level)
@@ -47,16 +47,16 @@ class DetectorSession {
   void reset();
 
   /// What the last call took for the state of the LiDAR and of each camera; empty before the first.
-  const std::vector<data::SensorCues>& cues() const { return cues_; }
+  const std::vector<sensors::SensorCues>& cues() const { return cues_; }
   const Detector& detector() const { return detector_; }
 
  private:
   void check(const Frame& frame) const;
 
   Detector detector_;
-  data::CueTracker tracker_{};
+  sensors::CueTracker tracker_{};
   std::vector<std::string> cameras_{};  // names of the sequence's cameras
-  std::vector<data::SensorCues> cues_{};
+  std::vector<sensors::SensorCues> cues_{};
 };
 
 }  // namespace camber::detection

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "camber/data/cues.h"
-#include "camber/data/image.h"
-#include "camber/data/sensor_frame.h"
 #include "camber/detection/detector_options.h"
 #include "camber/geometry/transform.h"
+#include "camber/sensors/cues.h"
+#include "camber/sensors/image.h"
+#include "camber/sensors/sensor_frame.h"
 
 namespace camber::detection {
 
@@ -23,8 +23,8 @@ struct PointCloudView {
   std::int64_t time_lag_index = -1;    ///< seconds before the frame; -1: none, taken as 0
 };
 
-using data::ChannelOrder;
-using data::ImageView;
+using sensors::ChannelOrder;
+using sensors::ImageView;
 
 struct CameraInput {
   std::string name{};
@@ -47,7 +47,7 @@ struct Frame {
   std::int64_t lidar_timestamp = 0;  ///< microseconds, as the LiDAR states it
   std::vector<CameraInput> cameras{};
   /// Evidence about the LiDAR and each camera in turn, for all of them; empty: neutral. A DetectorSession computes it.
-  std::vector<data::SensorCues> cues{};
+  std::vector<sensors::SensorCues> cues{};
 
   // What only a DetectorSession looks at, for the cues.
   /// The time that the frame stands for, microseconds; without it the newest that an available sensor states.
@@ -63,6 +63,6 @@ std::optional<std::int64_t> time_of(const Frame& frame);
 /// The frame as the data room knows it, each image read once and in the network's size (resized and cut as in
 /// training); points as they come, without those that are no numbers. Throws std::invalid_argument with one sentence
 /// for an image without size or pointers that are null.
-data::SensorFrame to_sensor_frame(const Frame& frame, const DetectorOptions& options);
+sensors::SensorFrame to_sensor_frame(const Frame& frame, const DetectorOptions& options);
 
 }  // namespace camber::detection

@@ -2,11 +2,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "camber/data/dataset.h"
-#include "camber/data/splits.h"
 #include "camber/eval/detection_box.h"
 #include "camber/eval/evaluation_config.h"
 #include "camber/eval/results_file.h"
+#include "camber/nuscenes/dataset.h"
+#include "camber/nuscenes/splits.h"
 
 namespace camber::eval {
 
@@ -25,19 +25,19 @@ struct FilterCounts {
 
 /// The true objects of a split as the devkit takes them: categories of the task only, velocity by Dataset::velocity_of,
 /// points of LiDAR and radar, at most one attribute.
-SampleBoxes load_ground_truth(const data::Dataset& dataset, const data::Split& split);
+SampleBoxes load_ground_truth(const nuscenes::Dataset& dataset, const nuscenes::Split& split);
 
 /// Brings predictions and true objects together. Official splits want predictions for exactly the split's samples and
 /// keep the order of the file; other splits pass over further samples and follow the order of the sample table.
 /// Without a split (true objects from a file) the samples must be the same.
-EvaluationBoxes pair_boxes(const data::Split* split, const data::Dataset* dataset, SampleBoxes truth,
+EvaluationBoxes pair_boxes(const nuscenes::Split* split, const nuscenes::Dataset* dataset, SampleBoxes truth,
                            SampleBoxes predictions);
 
 /// Drops what is not evaluated: classes that the configuration leaves out, boxes whose centre is not nearer to the ego
 /// vehicle than their class's range (in the plane, ego pose of the reference channel), boxes without any point, and
 /// bicycles and motorcycles whose centre lies in a bicycle rack. Without tables the distance is the boxes' own and
 /// there are no racks. A set without any box at all is refused, as the devkit does.
-FilterCounts filter_boxes(const data::Dataset* dataset, const EvaluationConfig& config, const char* what,
+FilterCounts filter_boxes(const nuscenes::Dataset* dataset, const EvaluationConfig& config, const char* what,
                           SampleBoxes& boxes);
 
 }  // namespace camber::eval

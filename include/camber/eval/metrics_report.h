@@ -48,8 +48,9 @@ MetricsReport evaluate_results(const MetricsRequest& request);
 
 /// The same for predictions that are in memory; the request's files, data and split are not looked at. No prediction at
 /// all is an answer too: every metric is that of a detector that finds nothing.
-MetricsReport evaluate_predictions(const data::Dataset& dataset, const data::Split& split, SampleBoxes predictions,
-                                   const EvaluationConfig& config, const MetricsRequest& request = {});
+MetricsReport evaluate_predictions(const nuscenes::Dataset& dataset, const nuscenes::Split& split,
+                                   SampleBoxes predictions, const EvaluationConfig& config,
+                                   const MetricsRequest& request = {});
 
 std::string to_text(const MetricsReport& report);
 /// One row a class.

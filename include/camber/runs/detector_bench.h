@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include <camber/data/dataset.h>
-#include <camber/data/splits.h>
 #include <camber/detection/detector.h>
+#include <camber/nuscenes/dataset.h>
+#include <camber/nuscenes/splits.h>
 
 namespace camber::runs {
 
@@ -38,7 +38,7 @@ struct DetectorBench {
 };
 
 /// Times every stage, frame by frame over the split's frames in turn, and training steps on one batch of them.
-DetectorBench bench_detector(detection::Detector detector, const data::Dataset& dataset, const data::Split& split,
-                             const DetectorBenchOptions& options);
+DetectorBench bench_detector(detection::Detector detector, const nuscenes::Dataset& dataset,
+                             const nuscenes::Split& split, const DetectorBenchOptions& options);
 
 }  // namespace camber::runs

@@ -57,11 +57,11 @@ struct FaultReport {
 };
 
 /// Reads a list of conditions; refuses one that stands there twice, however it is written.
-std::vector<data::Fault> parse_conditions(const std::vector<std::string>& names);
+std::vector<sensors::Fault> parse_conditions(const std::vector<std::string>& names);
 
-/// Evaluates the clean condition and each of `faults`, named by data::Fault::text(), with the trust that is given.
+/// Evaluates the clean condition and each of `faults`, named by sensors::Fault::text(), with the trust that is given.
 FaultReport evaluate_detector(detection::Detector detector, const DetectionRequest& request,
-                              const std::vector<data::Fault>& faults, const eval::EvaluationConfig& config,
+                              const std::vector<sensors::Fault>& faults, const eval::EvaluationConfig& config,
                               detection::TrustControl trust = detection::TrustControl::kModel);
 
 }  // namespace camber::runs

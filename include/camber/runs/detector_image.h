@@ -3,19 +3,19 @@
 #include <string>
 #include <vector>
 
-#include <camber/data/frame_image.h>
 #include <camber/runs/detector_passes.h>
+#include <camber/sensors/frame_image.h>
 
 namespace camber::runs {
 
 /// A frame and what was found in it.
 struct FoundFrame {
-  data::LoadedSample sample{};
+  sensors::LoadedSample sample{};
   std::vector<detection::Detection> found{};
 };
 
 struct FoundImageOptions {
-  data::FrameImageOptions frame{};
+  sensors::FrameImageOptions frame{};
   double min_score = 0.3;  ///< found boxes below it are not drawn
 };
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include <camber/config/field.h>
-#include <camber/data/loader.h>
 #include <camber/detection/detector_options.h>
 #include <camber/health/monitor.h>
+#include <camber/sensors/loader.h>
 #include <camber/train/training_loop.h>
 
 namespace camber::runs {
@@ -20,8 +20,8 @@ struct DetectorDataOptions {
   std::string validation_split = "val";
   std::int64_t limit = 0;
   std::int64_t batch_size = 4;
-  data::FaultOptions faults{};
-  data::AugmentationOptions augmentation{};
+  sensors::FaultOptions faults{};
+  sensors::AugmentationOptions augmentation{};
   std::int64_t batches_ahead = 4;
   std::int64_t threads = 1;
 
@@ -82,12 +82,12 @@ struct DetectorTrainingOptions {
   DetectorTrainingOptions from_any_folder() const;
 
   /// The loader's options for training.
-  data::LoaderOptions loader() const;
+  sensors::LoaderOptions loader() const;
   /// The loop's options with the detector's own rules for its parameters behind those of the configuration.
   train::TrainingLoopOptions loop_with_rules() const;
 };
 
 /// Every n-th of the samples so that about `limit` remain; all for 0.
-std::vector<data::Index> evenly_spaced(const std::vector<data::Index>& samples, std::int64_t limit);
+std::vector<nuscenes::Index> evenly_spaced(const std::vector<nuscenes::Index>& samples, std::int64_t limit);
 
 }  // namespace camber::runs

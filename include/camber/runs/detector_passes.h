@@ -5,20 +5,21 @@
 #include <string>
 #include <vector>
 
-#include <camber/data/dataset.h>
-#include <camber/data/fault.h>
-#include <camber/data/splits.h>
 #include <camber/detection/detector.h>
+#include <camber/nuscenes/dataset.h>
+#include <camber/nuscenes/splits.h>
+#include <camber/sensors/fault.h>
 
 namespace camber::runs {
 
 /// Frames on which a detector is run. For the same split, seed and faults they are the same in `camber eval`, in a
 /// run's own result and in a study.
 struct DetectionRequest {
-  const data::Dataset& dataset;
-  data::Split split{};
-  std::vector<data::Index> fault_pool{};  ///< where faults take other scenes from; empty: data::fault_pool(split)
-  std::uint64_t seed = 0;                 ///< of faults and shuffles; not the training's: every model meets the same
+  const nuscenes::Dataset& dataset;
+  nuscenes::Split split{};
+  std::vector<nuscenes::Index>
+      fault_pool{};        ///< where faults take other scenes from; empty: nuscenes::fault_pool(split)
+  std::uint64_t seed = 0;  ///< of faults and shuffles; not the training's: every model meets the same
   std::int64_t batch_size = 4;
   int threads = 1;                                      ///< that load frames
   double absent_above_age = 0;                          ///< sensors whose cue of age is above it are taken out; 0: none
@@ -26,7 +27,7 @@ struct DetectionRequest {
 };
 
 /// What happens to the sensors of every frame: all of the faults, none for the clean condition.
-using Condition = std::vector<data::Fault>;
+using Condition = std::vector<sensors::Fault>;
 
 /// One way of running the detector over the frames.
 struct DetectionPass {
@@ -41,7 +42,7 @@ struct DetectedFrame {
   const detection::FrameOrigin& origin;
   std::vector<detection::Detection> found{};
   /// As it was loaded; the last pass may move from it. Null with the cues of a condition that was loaded later.
-  data::LoadedSample* sample = nullptr;
+  sensors::LoadedSample* sample = nullptr;
 };
 
 struct DetectionHooks {
@@ -59,7 +60,7 @@ void run_passes(detection::Detector detector, const DetectionRequest& request, c
 void check_conditions(const DetectionRequest& request, const std::vector<Condition>& conditions);
 
 /// Refuses faults of the sensors' content, which maps of other encoders do not show.
-void check_features_faults(const std::vector<data::Fault>& faults);
+void check_features_faults(const std::vector<sensors::Fault>& faults);
 
 /// The batch with the sensors taken out whose cue of age is above the threshold: a rule instead of trust. 0: as it is.
 detection::DetectorBatch without_old_sensors(detection::DetectorBatch batch, double age);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <camber/config/field.h>
-#include <camber/data/episode.h>
+#include <camber/episodes/episode.h>
 #include <camber/fewshot/options.h>
 #include <camber/simulation/glyphs.h>
 #include <camber/train/optimizer_options.h>
@@ -134,7 +134,7 @@ struct TrainingOptions {
 /// Everything about a run; the defaults are the glyphs, with SAP.
 struct FewshotOptions {
   SourceOptions source{};
-  data::EpisodeOptions episode{.n_way = 5, .k_shot = 3, .queries = 5, .cross_domain = true};
+  episodes::EpisodeOptions episode{.n_way = 5, .k_shot = 3, .queries = 5, .cross_domain = true};
   fewshot::EpisodeModelOptions model{};
   TrainingOptions training{};
   std::vector<TestSetting> tests{{.n_way = 5, .k_shot = 1}, {.n_way = 5, .k_shot = 5}};

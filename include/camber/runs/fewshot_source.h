@@ -4,17 +4,17 @@
 #include <string>
 #include <vector>
 
-#include <camber/data/example_set.h>
-#include <camber/data/image_sets.h>
+#include <camber/episodes/example_set.h>
+#include <camber/episodes/image_sets.h>
 #include <camber/runs/fewshot_options.h>
 
 namespace camber::runs {
 
 /// The data of a run, divided.
 struct EpisodeData {
-  data::ExampleSet train{};
-  data::ExampleSet test{};
-  std::optional<data::FixedEpisodes> runs{};
+  episodes::ExampleSet train{};
+  episodes::ExampleSet test{};
+  std::optional<episodes::FixedEpisodes> runs{};
   std::vector<std::string> support_domains{};  ///< of the test, in the domain setting
   std::vector<std::string> query_domains{};
   std::string setting{};             ///< "novel classes" or "domain generalisation over the same 7 classes"
@@ -29,6 +29,6 @@ EpisodeData load_episode_data(const SourceOptions& options);
 std::filesystem::path find_data(const std::string& path);
 
 /// The glyphs as a set of examples.
-data::ExampleSet glyph_set(const simulation::GlyphOptions& options, std::uint64_t seed);
+episodes::ExampleSet glyph_set(const simulation::GlyphOptions& options, std::uint64_t seed);
 
 }  // namespace camber::runs

@@ -1,6 +1,6 @@
 """Compares the reader with the devkit: official splits, velocities, aggregated sweeps.
 
-$(scripts/devkit_venv) tests/eval/devkit/reader.py --dump build/tests/data/reader_dump
+$(scripts/devkit_venv) tests/eval/devkit/reader.py --dump build/tests/nuscenes/reader_dump
 """
 
 import argparse
@@ -112,7 +112,7 @@ def compare_sweeps(dump, root, world, nusc):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--dump", default="build/tests/data/reader_dump")
+    parser.add_argument("--dump", default="build/tests/nuscenes/reader_dump")
     parser.add_argument("--worlds", type=int, default=5)
     arguments = parser.parse_args()
     good = compare_splits(arguments.dump)

@@ -1,0 +1,16 @@
+#include "camber/nuscenes/paths.h"
+
+namespace camber::nuscenes {
+
+bool stays_inside(std::string_view filename) {
+  if (filename.empty() || filename.front() == '/' || filename.find('\0') != std::string_view::npos) return false;
+  while (!filename.empty()) {
+    const std::size_t slash = filename.find('/');
+    if (filename.substr(0, slash) == "..") return false;
+    if (slash == std::string_view::npos) break;
+    filename.remove_prefix(slash + 1);
+  }
+  return true;
+}
+
+}  // namespace camber::nuscenes

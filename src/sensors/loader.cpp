@@ -1,0 +1,204 @@
+#include "camber/sensors/loader.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <span>
+#include <stdexcept>
+#include <thread>
+
+#include "camber/threads/tasks.h"
+
+namespace camber::sensors {
+namespace {
+
+// What lies outside of the range now may lie inside after the world was turned: it is cut afterwards.
+FrameOptions wide(FrameOptions options) {
+  options.range = PointRange::everywhere();
+  return options;
+}
+
+}  // namespace
+
+void LoaderOptions::validate() const {
+  const auto check = [](const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
+    if (value < least || value > most)
+      throw std::invalid_argument("[Loader] " + std::string(name) + " must lie in " + std::to_string(least) + " .. " +
+                                  std::to_string(most) + ", got " + std::to_string(value));
+  };
+  check("batch_size", batch_size, 1, 4096);
+  check("epochs", epochs, 0, std::int64_t{1} << 32);
+  check("batches_ahead", batches_ahead, 1, 64);
+  frame.validate();
+  augmentation.validate();
+  if (fixed_faults.empty()) faults.validate();
+}
+
+class Loader::Work {
+ public:
+  Work(const nuscenes::Dataset& dataset, std::vector<nuscenes::Index> samples, LoaderOptions options,
+       std::uint64_t seed, int threads, std::int64_t first_step);
+  ~Work();
+
+  std::optional<Batch> next();
+  std::int64_t step() const { return step_; }
+
+ private:
+  struct Slot {
+    LoadedSample sample{};
+    std::exception_ptr error{};
+  };
+
+  void run();
+  void stop();
+  LoadedSample prepare(std::int64_t position);
+  nuscenes::Index sample_at(std::int64_t position);
+  std::span<const nuscenes::Index> pool() const { return options_.fault_pool.empty() ? samples_ : options_.fault_pool; }
+
+  const nuscenes::Dataset& dataset_;
+  const std::vector<nuscenes::Index> samples_;
+  const LoaderOptions options_;
+  const FrameOptions frame_;
+  const std::uint64_t seed_;
+  CueMaker cue_maker_;
+  std::int64_t end_;  // positions there are
+
+  std::mutex mutex_;
+  std::condition_variable filled_, taken_;
+  std::map<std::int64_t, Slot> slots_;  // prepared, by position
+  std::map<std::int64_t, std::vector<std::int64_t>> orders_;
+  std::int64_t next_position_, step_;
+  bool stopping_ = false;
+  std::vector<std::thread> workers_;
+};
+
+Loader::Work::Work(const nuscenes::Dataset& dataset, std::vector<nuscenes::Index> samples, LoaderOptions options,
+                   std::uint64_t seed, int threads, std::int64_t first_step)
+    : dataset_(dataset),
+      samples_(std::move(samples)),
+      options_(std::move(options)),
+      frame_(wide(options_.frame)),
+      seed_(seed),
+      cue_maker_(dataset, frame_),
+      step_(first_step) {
+  options_.validate();
+  if (samples_.empty()) throw std::invalid_argument("[Loader] samples must not be empty");
+  if (first_step < 0)
+    throw std::invalid_argument("[Loader] first_step must be at least 0, got " + std::to_string(first_step));
+  end_ = options_.epochs == 0 ? std::numeric_limits<std::int64_t>::max()
+                              : options_.epochs * static_cast<std::int64_t>(samples_.size());
+  next_position_ = first_step * options_.batch_size;
+  // More than there are samples to prepare ahead would only wait.
+  const auto useful =
+      std::min<std::int64_t>(threads::resolve_threads(threads), options_.batches_ahead * options_.batch_size);
+  try {
+    for (std::int64_t i = 0; i < useful; ++i) workers_.emplace_back([this] { run(); });
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+Loader::Work::~Work() {
+  stop();
+}
+
+void Loader::Work::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  taken_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+nuscenes::Index Loader::Work::sample_at(std::int64_t position) {
+  const auto count = static_cast<std::int64_t>(samples_.size());
+  const std::int64_t epoch = position / count, at_index = position % count;
+  if (!options_.shuffle) return samples_[static_cast<std::size_t>(at_index)];
+  const std::lock_guard lock(mutex_);
+  std::vector<std::int64_t>& order = orders_[epoch];
+  if (order.empty())
+    order = random::Stream(seed_, "data.order").at(static_cast<std::uint64_t>(epoch)).permutation(count);
+  while (orders_.begin()->first < epoch - 1) orders_.erase(orders_.begin());
+  return samples_[static_cast<std::size_t>(order[static_cast<std::size_t>(at_index)])];
+}
+
+LoadedSample Loader::Work::prepare(std::int64_t position) {
+  const nuscenes::Index sample = sample_at(position);
+  const auto index = static_cast<std::uint64_t>(position);
+  LoadedSample result;
+  if (!options_.fixed_faults.empty()) {
+    result.sensor_frame =
+        load_sensor_frame(dataset_, sample, frame_, options_.fixed_faults, pool(), random::Stream(seed_, "faults"));
+  } else {
+    const random::Stream stream = random::Stream(seed_, "data.faults").at(index);
+    result.sensor_frame = load_sensor_frame(dataset_, sample, frame_, draw_faults(options_.faults, stream.at("draw")),
+                                            pool(), stream.at("apply"));
+  }
+  if (options_.cues) result.cues = cue_maker_.cues(result.sensor_frame);
+  result.labels = trust_labels(result.sensor_frame);
+  KeyFrame& frame = result.sensor_frame.frame;
+  result.augmentation =
+      draw_augmentation(options_.augmentation, frame, random::Stream(seed_, "data.augmentation").at(index));
+  augment(frame, result.augmentation);
+  keep_range(frame.points, options_.frame.range);
+  return result;
+}
+
+void Loader::Work::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    taken_.wait(lock, [this] {
+      const std::int64_t limit = (step_ + options_.batches_ahead) * options_.batch_size;
+      return stopping_ || (next_position_ < end_ && next_position_ < limit);
+    });
+    if (stopping_) return;
+    const std::int64_t position = next_position_++;
+    lock.unlock();
+    Slot slot;
+    try {
+      slot.sample = prepare(position);
+    } catch (...) {
+      slot.error = std::current_exception();
+    }
+    lock.lock();
+    slots_[position] = std::move(slot);
+    filled_.notify_all();
+  }
+}
+
+std::optional<Batch> Loader::Work::next() {
+  std::unique_lock lock(mutex_);
+  const std::int64_t first = step_ * options_.batch_size, last = std::min(end_, first + options_.batch_size);
+  if (first >= last) return std::nullopt;
+  for (std::int64_t position = first; position < last; ++position) {
+    filled_.wait(lock, [&] { return slots_.contains(position); });
+    // Nothing is taken out before the batch is whole: asked again, it fails again.
+    if (const Slot& slot = slots_.at(position); slot.error) std::rethrow_exception(slot.error);
+  }
+  Batch batch{.step = step_};
+  for (std::int64_t position = first; position < last; ++position)
+    batch.samples.push_back(std::move(slots_.extract(position).mapped().sample));
+  ++step_;
+  taken_.notify_all();
+  return batch;
+}
+
+Loader::Loader(const nuscenes::Dataset& dataset, std::vector<nuscenes::Index> samples, LoaderOptions options,
+               std::uint64_t seed, int threads, std::int64_t first_step)
+    : work_(std::make_unique<Work>(dataset, std::move(samples), std::move(options), seed, threads, first_step)) {}
+Loader::~Loader() = default;
+
+std::optional<Batch> Loader::next() {
+  return work_->next();
+}
+
+std::int64_t Loader::step() const {
+  return work_->step();
+}
+
+}  // namespace camber::sensors
