@@ -91,8 +91,8 @@ class LintingTest(unittest.TestCase):
 
     def analysed(self, minutes: str, status: int = 0) -> tuple[int, str]:
         """How often clang-tidy ran for one unit, and what was printed."""
-        self.write(".clang-tidy", "")
-        self.write("src/kernels/.clang-tidy", "")
+        for rules in tidy.RULES:
+            self.write(rules, "")
         unit = project.Unit("unit.cpp", "camber_train", frozenset({"src/train/loop.cpp"}), "g++ loop.cpp")
         answer = mock.Mock(returncode=status, stdout="warning: bad")
         out = io.StringIO()
