@@ -82,7 +82,7 @@ class Command {
               std::function<void(std::size_t)> choose, const std::string& meaning);
 
   /// Lets the user set every field of an option struct, by the TOML file of `--config` and by `--a.b=value`, and adds
-  /// `--print-config`. The struct is filled, checked and validated before the function of run() is called; `defaults`,
+  /// `--print-config` and `--print-options`. The struct is filled, checked and validated before the function of run() is called; `defaults`,
   /// when given, is asked for what lies below file and command line once the other arguments are known.
   template <config::OptionStruct Options>
   void configuration(Options& options, std::function<Options()> defaults = {}) {
@@ -92,6 +92,8 @@ class Command {
     };
     option("--config", configuration_.file, "TOML file with any of the options below");
     option("--print-config", configuration_.print, "print the complete configuration as TOML, and do nothing else");
+    option("--print-options", configuration_.print_table,
+           "print every option below as a Markdown table, with its value, and do nothing else");
   }
 
   /// Options of earlier versions that sub-commands have replaced, each with the command line that does it now. The
@@ -125,6 +127,7 @@ class Command {
     std::function<void(const config::Origin&)> load{};
     std::string file{};
     bool print = false;
+    bool print_table = false;
   };
 
   std::string title() const { return path_.empty() ? "" : "[" + path_ + "] "; }  // how its sentences begin

@@ -172,8 +172,10 @@ int Program::run(const Parser& parser, Command& command) {
   if (command.configuration_.describe) {
     command.configuration_.load(
         {.file = command.configuration_.file, .arguments = parser.configuration_words(command)});
-    if (command.configuration_.print) {
-      print_answer(config::write_toml(command.configuration_.describe()));
+    if (command.configuration_.print || command.configuration_.print_table) {
+      const config::Description description = command.configuration_.describe();
+      print_answer(command.configuration_.print ? config::write_toml(description)
+                                                : config::write_markdown(description));
       return kSuccess;
     }
   }

@@ -1,0 +1,59 @@
+"""MkDocs calls these: they add the pages that are made by programs, and change links to files outside of docs/."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from documentation import repository
+from documentation.commands import command_pages
+from documentation.cpp_api import api_pages
+from documentation.python_api import python_page
+
+# The entry of the navigation (mkdocs.yml) below which pages are added, and where they stand.
+COMMANDS, CPP, PYTHON = "reference/commands", "reference/cpp", "reference/python_api.md"
+made: dict[str, str] = {}
+
+
+def section(folder: str, pages: dict[str, str]) -> list[Any]:
+    names = sorted(name for name in pages if name != "index")
+    return [f"{folder}/index.md", *({name: f"{folder}/{name}.md"} for name in names)]
+
+
+def extend(nav: list[Any], title: str, entries: list[Any]) -> bool:
+    """Puts entries where the navigation names an empty section."""
+    for entry in nav:
+        for name, content in entry.items() if isinstance(entry, dict) else ():
+            if name == title:
+                entry[name] = entries
+                return True
+            if isinstance(content, list) and extend(content, title, entries):
+                return True
+    return False
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    made.clear()
+    for title, folder, pages in (("Commands and options", COMMANDS, command_pages()), ("C++ API", CPP, api_pages())):
+        made.update({f"{folder}/{name}.md": text for name, text in pages.items()})
+        if not extend(config.nav or [], title, section(folder, pages)):
+            raise RuntimeError(f"mkdocs.yml: the navigation must have a section '{title}'")
+    made[PYTHON] = python_page()
+    made.update(repository.pages())
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    for address, text in made.items():
+        files.append(File.generated(config, address, content=text))
+    for address, path in repository.assets():
+        files.append(File.generated(config, address, abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    source = page.file.src_uri
+    return markdown if source in made else repository.with_site_links(f"docs/{source}", markdown)
