@@ -4,7 +4,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 export CAMBER_DATA ?= ../shared/data
 
-.PHONY: help setup build demo test prove bench bench-peers lint format asan clean
+.PHONY: help setup build demo test docs prove bench bench-peers lint format asan clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,6 +21,9 @@ demo: build  ## the main job: see the mechanism at work and checked
 
 test: build  ## build and pass all tests
 	@scripts/test
+
+docs: build  ## the documentation as a site, into build/docs
+	@scripts/docs
 
 prove: build  ## every claim in full, value against target
 	@scripts/prove

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from documentation.markdown import ROOT
 
 SUB_COMMANDS = re.compile(r"^sub-commands:\n((?:  .*\n)+)", re.MULTILINE)
 NAME = re.compile(r"^  ([a-z]\S*)", re.MULTILINE)
+LONGEST_DEFAULT = 28
 CONFIGURATION = re.compile(r"^configuration, .*?(?=^common options:)", re.MULTILINE | re.DOTALL)
 
 
@@ -18,6 +20,7 @@ def program() -> str:
     return os.environ.get("CAMBER_PROGRAM") or str(ROOT / "build/camber")
 
 
+@functools.cache
 def ask(*words: str) -> str:
     answer = subprocess.run([program(), *words], check=False, capture_output=True, text=True)
     if answer.returncode != 0:
@@ -34,6 +37,31 @@ def summary(help_text: str) -> str:
     return " ".join(help_text.split("\n\n", 2)[1].split())
 
 
+def cells(row: str) -> list[str]:
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+
+
+def option_tables(table: str, level: int) -> str:
+    """The program's one table as one a section of the TOML file, with what is allowed beside the meaning."""
+    sections: dict[str, list[str]] = {}
+    for row in table.splitlines()[2:]:
+        option, kind, standard, limits, meaning = cells(row)
+        section, _, name = option.strip("`").rpartition(".")
+        words = kind.replace("\\|", ", ") if "\\|" in kind else kind
+        allowed = f"{words}, {limits}" if limits else words
+        short = len(standard) <= LONGEST_DEFAULT
+        said = meaning if short else f"{meaning}; default {standard}"
+        shown = "" if standard in ("``", "") or not short else standard
+        sections.setdefault(section, []).append(f"| `{name}` | {shown} | {said} | {allowed} |\n")
+    text = ""
+    for section, rows in sections.items():
+        head = f"`[{section}]`" if section else "At the top"
+        text += (
+            f"{'#' * level} {head}\n\n| option | default | meaning | allowed |\n|---|---|---|---|\n{''.join(rows)}\n"
+        )
+    return text
+
+
 def command_text(path: tuple[str, ...], help_text: str, level: int) -> str:
     """One sub-command and those below it, under headings."""
     text = f"{'#' * level} camber {' '.join(path)}\n\n"
@@ -45,7 +73,7 @@ def command_text(path: tuple[str, ...], help_text: str, level: int) -> str:
         text += (
             f"{'#' * (level + 1)} Configuration of camber {' '.join(path)}\n\n"
             "In the TOML file of `--config`, or on the command line as `--a.b=value`, which wins.\n\n"
-            f"{ask(*path, '--print-options')}\n"
+            f"{option_tables(ask(*path, '--print-options'), level + 2)}\n"
         )
     for name in below:
         text += command_text((*path, name), ask(*path, name, "--help"), level + 1)

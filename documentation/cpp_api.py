@@ -201,12 +201,12 @@ def entities(folder: pathlib.Path) -> Iterator[Entity]:
                 for member in members:
                     at = member.find("location")
                     if at is not None:
-                        yield Entity(at.get("declfile") or at.get("file", ""), line_of(member), member)
+                        yield Entity(at.get("declfile") or at.get("file") or "", line_of(member), member)
 
 
 def line_of(member: ET.Element) -> int:
     at = member.find("location")
-    return int((at.get("declline") or at.get("line", "0")) if at is not None else 0)
+    return int((at.get("declline") or at.get("line") or "0") if at is not None else 0)
 
 
 def class_text(entity: Entity) -> str:

@@ -7,15 +7,19 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
 
 from documentation import repository
 from documentation.commands import command_pages
 from documentation.cpp_api import api_pages
+from documentation.markdown import ROOT
 from documentation.python_api import python_page
 
 # The entry of the navigation (mkdocs.yml) below which pages are added, and where they stand.
 COMMANDS, CPP, PYTHON = "reference/commands", "reference/cpp", "reference/python_api.md"
 made: dict[str, str] = {}
+# What a search in pages that were opened from disk needs. The theme would fetch it from a server at every visit.
+SHIM_ADDRESS, SHIM = "https://unpkg.com/iframe-worker/shim", "assets/javascripts/iframe-worker.js"
 
 
 def section(folder: str, pages: dict[str, str]) -> list[Any]:
@@ -51,7 +55,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, address, content=text))
     for address, path in repository.assets():
         files.append(File.generated(config, address, abs_src_path=str(path)))
+    shim = ROOT / "node_modules/iframe-worker/shim/index.js"
+    files.append(File.generated(config, SHIM, abs_src_path=str(shim)))
     return files
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    return output.replace(SHIM_ADDRESS, get_relative_url(SHIM, page.url))
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

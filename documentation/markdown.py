@@ -51,13 +51,12 @@ def change_prose(text: str, change: Callable[[str], str]) -> str:
     fence, lines = "", []
     for line in text.splitlines():
         found = FENCE.match(line)
+        prose = not found and not fence and not line.startswith("    ")
         if found and not fence:
             fence = found[1]
         elif found and found[1].startswith(fence) and not found[2]:
             fence = ""
-        elif not fence and not line.startswith("    "):
-            line = change(line)
-        lines.append(line)
+        lines.append(change(line) if prose else line)
     return "\n".join(lines) + "\n"
 
 

@@ -82,8 +82,9 @@ class Command {
               std::function<void(std::size_t)> choose, const std::string& meaning);
 
   /// Lets the user set every field of an option struct, by the TOML file of `--config` and by `--a.b=value`, and adds
-  /// `--print-config` and `--print-options`. The struct is filled, checked and validated before the function of run() is called; `defaults`,
-  /// when given, is asked for what lies below file and command line once the other arguments are known.
+  /// `--print-config` and `--print-options`. The struct is filled, checked and validated before the function of run()
+  /// is called; `defaults`, when given, is asked for what lies below file and command line once the other arguments are
+  /// known.
   template <config::OptionStruct Options>
   void configuration(Options& options, std::function<Options()> defaults = {}) {
     configuration_.describe = [&options] { return config::describe(options); };

@@ -176,6 +176,12 @@ TEST_F(CommandTest, ConfigurationIsPrintedCompleteWithoutTheRequiredOptions) {
   EXPECT_EQ(configuration_.train.steps, 6);
 }
 
+TEST_F(CommandTest, OptionsArePrintedAsATableWithTheirValues) {
+  const std::string text = printed({"train", "--train.steps=6", "--print-options"});
+  EXPECT_EQ(text, config::write_markdown(config::describe(configuration_)));
+  EXPECT_NE(text.find("| `train.steps` | whole number | `6` |"), std::string::npos) << text;
+}
+
 TEST_F(CommandTest, ConfigurationErrorsNameTheOption) {
   EXPECT_EQ(sentence({"train", "--out", "x", "--train.stps=6"}),
             "[config] command line: unknown option --train.stps; the nearest known is train.steps");

@@ -7,14 +7,17 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from documentation.markdown import ROOT, blocks
+
 CALL = re.compile(r"(?:^|\s)(?:build/)?camber (?P<arguments>\S.*)$")
 # Prose mentions sub-commands; only what has an option is a command to copy.
 INLINE = re.compile(r"`([^`]*\bcamber [^`]* --[^`]*)`")
 COMMENT = re.compile(r"\s+# .*$")
 
 # Pages in an order in which each finds what it needs: a world, a run, a study that an earlier one made.
-ORDER = ("study.md", "README.md", "training.md", "health.md", "world.md", "metrics.md")
+ORDER = ("study.md", "README.md", "training.md", "health.md", "world.md", "metrics.md", "start.md")
+# A block with such a comment before it is a file that commands of the page read.
+FILE = re.compile(r"<!-- file: (\S+) -->")
 
 TINY_STUDY = (
     "--world.root=study_world --world.scenes=8 --world.frames=3 --base_steps=4 --branch_steps=3 --frames=4 --replicates=4 "
@@ -24,6 +27,12 @@ FEW_EPISODES = "--training.episodes=2 --tests.0.episodes=2 --tests.1.episodes=2"
 
 # What makes a command a matter of seconds: (what to look for, what stands there instead).
 SHORTER = (
+    (
+    (
+        r"^study (run|estimate) --config configs/study_small\.toml --out runs/study_small",
+        r"study \1 --config configs/study.toml --out runs/study",
+    ),
+    (r"runs/study_small", "runs/study"),
     (
         r"^study (run|estimate) --config configs/study\.toml",
         rf"study \1 --config configs/study_small.toml {TINY_STUDY}",
@@ -94,6 +103,16 @@ def commands_of(page: str, text: str) -> Iterator[Command]:
 def pages() -> list[pathlib.Path]:
     every = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     return sorted(every, key=lambda page: ORDER.index(page.name) if page.name in ORDER else len(ORDER))
+
+
+def files_of(paths: Iterable[pathlib.Path]) -> dict[str, str]:
+    """The files that pages show for their commands, by name."""
+    found: dict[str, str] = {}
+    for path in paths:
+        for block in blocks(path.read_text()):
+            if match := FILE.search(block.before):
+                found[match[1]] = block.text
+    return found
 
 
 def documented(paths: Iterable[pathlib.Path]) -> list[Command]:
