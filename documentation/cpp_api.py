@@ -58,7 +58,7 @@ def escape(text: str) -> str:
 
 def code(text: str) -> str:
     """C++ as it is written here: Doxygen sets spaces round brackets and before signs."""
-    return re.sub(r" ([&*]+)(?=\w|$|[,)])", r"\1 ", re.sub(r"< (?=\S)", "<", re.sub(r"(?<=\S) >", ">", text))).strip()
+    return re.sub(r" ([&*]+) ?(?=\w|$|[,)])", r"\1 ", re.sub(r"< (?=\S)", "<", re.sub(r"(?<=\S) >", ">", text))).strip()
 
 
 def plain(element: ET.Element | None) -> str:
@@ -133,7 +133,7 @@ def declaration(member: ET.Element) -> str:
     arguments, initial = plain(member.find("argsstring")), plain(member.find("initializer"))
     explicit = "explicit " if member.get("explicit") == "yes" else ""
     static = "static " if member.get("static") == "yes" else ""
-    value = f" {initial}" if initial and kind == "variable" and len(initial) < 60 else ""
+    value = f" {initial}" if kind == "variable" and initial not in ("", "{}") and len(initial) < 60 else ""
     return text + code(f"{explicit}{static}{plain(member.find('type'))} {name}{arguments}{value};".replace("  ", " "))
 
 

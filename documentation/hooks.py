@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -18,6 +20,8 @@ from documentation.python_api import python_page
 # The entry of the navigation (mkdocs.yml) below which pages are added, and where they stand.
 COMMANDS, CPP, PYTHON = "reference/commands", "reference/cpp", "reference/python_api.md"
 made: dict[str, str] = {}
+CELL, TAG = re.compile(r"<td( [^>]*)?>(.*?)</td>", re.DOTALL), re.compile(r"<[^>]+>")
+SHORT, LONG = 15, 60  # characters of a cell that is not broken, and of one that gets more room
 # What a search in pages that were opened from disk needs. The theme would fetch it from a server at every visit.
 SHIM_ADDRESS, SHIM = "https://unpkg.com/iframe-worker/shim", "assets/javascripts/iframe-worker.js"
 
@@ -58,6 +62,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     shim = ROOT / "node_modules/iframe-worker/shim/index.js"
     files.append(File.generated(config, SHIM, abs_src_path=str(shim)))
     return files
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Cells of tables by the length of their text: a browser would break numbers and squeeze sentences."""
+
+    def sized(match: re.Match[str]) -> str:
+        length = len(unescape(TAG.sub("", match[2])))
+        name = "short" if length <= SHORT else "long" if length > LONG else ""
+        return f'<td class="{name}"{match[1] or ""}>{match[2]}</td>' if name else match[0]
+
+    return CELL.sub(sized, html)
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
