@@ -58,7 +58,8 @@ def escape(text: str) -> str:
 
 def code(text: str) -> str:
     """C++ as it is written here: Doxygen sets spaces round brackets and before signs."""
-    return re.sub(r" ([&*]+) ?(?=\w|$|[,)])", r"\1 ", re.sub(r"< (?=\S)", "<", re.sub(r"(?<=\S) >", ">", text))).strip()
+    brackets = re.sub(r"< (?=\S)", "<", re.sub(r"(?<=\S) >", ">", text))
+    return re.sub(r" ([&*]+) ?(?=[,)>])", r"\1", re.sub(r" ([&*]+) ?(?=\w)", r"\1 ", brackets)).strip()
 
 
 def plain(element: ET.Element | None) -> str:

@@ -28,7 +28,6 @@ FEW_EPISODES = "--training.episodes=2 --tests.0.episodes=2 --tests.1.episodes=2"
 # What makes a command a matter of seconds: (what to look for, what stands there instead).
 SHORTER = (
     (
-    (
         r"^study (run|estimate) --config configs/study_small\.toml --out runs/study_small",
         r"study \1 --config configs/study.toml --out runs/study",
     ),
