@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import posixpath
 
@@ -77,8 +76,4 @@ def assets() -> list[tuple[str, pathlib.Path]]:
 
 
 def pages() -> dict[str, str]:
-    return {
-        address(path): page_text(path)
-        for path in linked_files()
-        if not path.endswith(ASSETS) and os.path.normpath(path) != "."
-    }
+    return {address(path): page_text(path) for path in linked_files() if not path.endswith(ASSETS)}

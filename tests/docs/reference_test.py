@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import unittest
+import xml.etree.ElementTree as ET
 
 from documentation.commands import ask, command_pages, option_tables, sub_commands
+from documentation.cpp_api import code, declarations_text
 from documentation.headers import prepared
 
 
@@ -32,6 +34,24 @@ class CommandPagesTest(unittest.TestCase):
         head = "| option | type | default | allowed | meaning |\n|---|---|---|---|---|\n"
         made = option_tables(head + f"| `a.b` | x\\|y | `{'v' * 40}` |  | what it is |\n", 2)
         self.assertIn(f"| `b` |  | what it is; default `{'v' * 40}` | x, y |\n", made)
+
+
+class CppPagesTest(unittest.TestCase):
+    def test_code_has_no_spaces_that_doxygen_added(self) -> None:
+        self.assertEqual(code("const std::optional< at::Tensor > &a"), "const std::optional<at::Tensor>& a")
+        self.assertEqual(code("f(const A &, std::vector< B * > c)"), "f(const A&, std::vector<B*> c)")
+
+    def test_a_function_is_shown_with_what_is_said_of_it(self) -> None:
+        member = ET.fromstring(
+            "<memberdef kind='function' static='yes'><type>int</type><name>add</name><argsstring>(int a)</argsstring>"
+            "<detaileddescription><para>Adds a_b, <computeroutput>x</computeroutput>:</para><para><programlisting>"
+            "<codeline><highlight><sp/><sp/>a<sp/>+<sp/>b</highlight></codeline></programlisting></para>"
+            "</detaileddescription></memberdef>"
+        )
+        self.assertEqual(
+            declarations_text([member]),
+            "```cpp\nstatic int add(int a);\n```\n\nAdds a\\_b, `x`:\n\n```cpp\na + b\n```\n\n",
+        )
 
 
 class HeadersTest(unittest.TestCase):
