@@ -1,6 +1,7 @@
 #include "camber/detection/batch.h"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -60,7 +61,8 @@ void check_lists(const sensors::LoadedSample& sample) {
   whole("labels", sample.labels.size(), frame.objects.size(), "objects");
 }
 
-void add_points(DetectorBatch& batch, std::span<const sensors::LoadedSample> samples) {
+void add_points(DetectorBatch& batch, std::span<const sensors::LoadedSample> samples, const DetectorOptions& options) {
+  const float full = options.encoder.kind == EncoderKind::kCmt ? 1 : 255;  // CMT reads intensities as they are stored
   std::int64_t total = 0;
   for (const auto& sample : samples) total += static_cast<std::int64_t>(sample.sensor_frame.frame.points.size());
   batch.points = torch::empty({total, 5}, torch::kFloat);
@@ -72,7 +74,7 @@ void add_points(DetectorBatch& batch, std::span<const sensors::LoadedSample> sam
       *out++ = point.x;
       *out++ = point.y;
       *out++ = point.z;
-      *out++ = point.intensity / 255;
+      *out++ = point.intensity / full;
       *out++ = point.time_lag;
     }
     offsets[1] = offsets[0] + static_cast<std::int64_t>(sample.sensor_frame.frame.points.size());
@@ -80,8 +82,28 @@ void add_points(DetectorBatch& batch, std::span<const sensors::LoadedSample> sam
   }
 }
 
+// What a byte becomes in each of the three planes, and which colour a plane holds: red, green and blue in 0..1, or CMT's
+// blue, green and red with its mean and deviation, in the original's arithmetic: a difference in float, times a
+// reciprocal in double, rounded once.
+struct ByteValues {
+  std::array<std::array<float, 256>, 3> of_plane{};
+  std::array<std::int64_t, 3> plane_of_colour{0, 1, 2};
+
+  explicit ByteValues(EncoderKind kind) {
+    for (std::size_t plane = 0; plane < 3; ++plane)
+      for (std::size_t byte = 0; byte < 256; ++byte) {
+        const auto value = static_cast<float>(byte);
+        of_plane[plane][byte] = kind == EncoderKind::kCmt
+                                    ? static_cast<float>(static_cast<double>(value - kCmtImageMean[plane]) *
+                                                         (1 / static_cast<double>(kCmtImageDeviation[plane])))
+                                    : value / 255;
+      }
+    if (kind == EncoderKind::kCmt) plane_of_colour = {2, 1, 0};
+  }
+};
+
 // An image that was not delivered stays black; availability says so.
-void copy_image(const sensors::CameraView& view, float* planes) {
+void copy_image(const sensors::CameraView& view, const ByteValues& values, float* planes) {
   const std::int64_t pixels = view.camera.width * view.camera.height;
   if (view.image.pixels.empty()) {
     std::fill_n(planes, 3 * pixels, 0.0F);
@@ -89,10 +111,12 @@ void copy_image(const sensors::CameraView& view, float* planes) {
   }
   const std::uint8_t* byte = view.image.pixels.data();
   for (std::int64_t i = 0; i < pixels; ++i)
-    for (std::int64_t colour = 0; colour < 3; ++colour) planes[colour * pixels + i] = static_cast<float>(*byte++) / 255;
+    for (const std::int64_t plane : values.plane_of_colour)
+      planes[plane * pixels + i] = values.of_plane[static_cast<std::size_t>(plane)][*byte++];
 }
 
-void add_images(DetectorBatch& batch, std::span<const sensors::LoadedSample> samples) {
+void add_images(DetectorBatch& batch, std::span<const sensors::LoadedSample> samples, const DetectorOptions& options) {
+  const ByteValues values(options.encoder.kind);
   const auto& cameras = samples[0].sensor_frame.frame.cameras;
   for (std::size_t first = 0; first < cameras.size();) {
     const std::int64_t width = cameras[first].camera.width, height = cameras[first].camera.height;
@@ -102,13 +126,13 @@ void add_images(DetectorBatch& batch, std::span<const sensors::LoadedSample> sam
     auto* out = run.data_ptr<float>();
     for (const auto& sample : samples)
       for (std::size_t v = first; v < end; ++v, out += 3 * width * height)
-        copy_image(sample.sensor_frame.frame.cameras[v], out);
+        copy_image(sample.sensor_frame.frame.cameras[v], values, out);
     batch.images.push_back(run);
     first = end;
   }
 }
 
-void add_sensors(DetectorBatch& batch, std::span<const sensors::LoadedSample> samples) {
+void add_sensors(DetectorBatch& batch, std::span<const sensors::LoadedSample> samples, const DetectorOptions& options) {
   const std::int64_t maps = batch.scene.num_maps();
   batch.available = torch::zeros({batch.size, maps}, torch::kBool);
   batch.age = torch::full({batch.size, maps}, 0.5F);
@@ -119,7 +143,8 @@ void add_sensors(DetectorBatch& batch, std::span<const sensors::LoadedSample> sa
     const auto& frame = sample.sensor_frame.frame;
     for (std::int64_t m = 0; m < maps; ++m) {
       const auto at = static_cast<std::size_t>(m);
-      const bool present = m == 0 ? frame.lidar_available : frame.cameras[at - 1].available;
+      const bool present =
+          m == 0 ? options.uses_lidar() && frame.lidar_available : frame.cameras[at - 1].available;
       const bool stated = at >= sample.sensor_frame.sensors.size() || sample.sensor_frame.sensors[at].available;
       batch.available.data_ptr<bool>()[b * maps + m] = present && stated;
       if (at < sample.sensor_frame.sensors.size())
@@ -160,19 +185,20 @@ DetectorBatch collate(std::span<const sensors::LoadedSample> samples, const Dete
     check_lists(sample);
     const auto& frame = sample.sensor_frame.frame;
     std::vector<geometry::Camera> cameras;
-    for (const auto& view : frame.cameras) cameras.push_back(view.camera);
+    if (options.uses_cameras())
+      for (const auto& view : frame.cameras) cameras.push_back(view.camera);
     batch.scene.cameras.push_back(std::move(cameras));
     batch.targets.push_back(targets_of(sample, options));
     batch.origins.push_back({frame.sample, frame.reference, sample.augmentation.world});
   }
   batch.scene.validate(batch.size);
   if (options.encoder.kind != EncoderKind::kFeatures) {
-    add_points(batch, samples);
-    add_images(batch, samples);
+    add_points(batch, samples, options);
+    if (options.uses_cameras()) add_images(batch, samples, options);
   } else if (!options.encoder.features.empty()) {
     add_features(batch, samples, options.encoder);
   }
-  add_sensors(batch, samples);
+  add_sensors(batch, samples, options);
   return batch;
 }
 

@@ -1,6 +1,7 @@
 #include "camber/detection/detector.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -53,10 +54,29 @@ KeyMaps given_maps(const DetectorBatch& batch, const EncoderOptions& options) {
   return maps;
 }
 
+// Where centres of boxes may lie: as the options say, or a tenth beyond the space: boxes may reach out of it, wild ones
+// may not.
+struct CentreLimits {
+  std::array<double, 3> low{}, high{};
+};
+
+CentreLimits centre_limits(const DetectorOptions& options) {
+  const auto& given = options.head.centre_limits;
+  if (!given.empty()) return {{given[0], given[1], given[2]}, {given[3], given[4], given[5]}};
+  const auto& space = options.space;
+  CentreLimits limits{{space.x_min, space.y_min, space.z_min - 4}, {space.x_max, space.y_max, space.z_max + 6}};
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const double room = 0.1 * (limits.high[axis] - limits.low[axis]);
+    limits.low[axis] -= room;
+    limits.high[axis] += room;
+  }
+  return limits;
+}
+
 }  // namespace
 
 struct DetectorImpl::Parts {
-  std::shared_ptr<LidarEncoderImpl> lidar_encoder;  // null: features come from outside
+  std::shared_ptr<LidarEncoderImpl> lidar_encoder;  // null: features come from outside, or there is no such sensor
   std::shared_ptr<CameraEncoderImpl> camera_encoder;
   CmtHead head{nullptr};
   PositionCache positions;
@@ -71,6 +91,11 @@ DetectorImpl::DetectorImpl(DetectorOptions options, std::uint64_t seed)
   } else if (options_.encoder.kind == EncoderKind::kReference) {
     parts_->lidar_encoder = register_module("lidar_encoder", make_reference_lidar_encoder(options_));
     parts_->camera_encoder = register_module("camera_encoder", make_reference_camera_encoder(options_));
+  } else if (options_.encoder.kind == EncoderKind::kCmt) {
+    if (options_.uses_lidar())
+      parts_->lidar_encoder = register_module("lidar_encoder", make_cmt_lidar_encoder(options_));
+    if (options_.uses_cameras())
+      parts_->camera_encoder = register_module("camera_encoder", make_cmt_camera_encoder(options_));
   }
   parts_->head = register_module("head", CmtHead(options_));
   initialise_by_name(*this, seed);
@@ -79,17 +104,22 @@ DetectorImpl::DetectorImpl(DetectorOptions options, std::uint64_t seed)
 
 DetectorImpl::~DetectorImpl() = default;
 
-PillarPoints DetectorImpl::voxelise(const DetectorBatch& batch) const {
-  return pillar_points(batch.points, batch.point_offsets, with_lidar(batch), options_.space);
+GroupedPoints DetectorImpl::voxelise(const DetectorBatch& batch) const {
+  if (!parts_->lidar_encoder) return {};
+  return parts_->lidar_encoder->group(batch.points, batch.point_offsets, with_lidar(batch));
 }
 
-KeyMaps DetectorImpl::encode(const DetectorBatch& batch, const PillarPoints& pillars) const {
+KeyMaps DetectorImpl::encode(const DetectorBatch& batch, const GroupedPoints& points) const {
   KeyMaps maps;
   const auto type = parts_->head->parameters().front().scalar_type();
   const auto present = batch.available;
   const auto clouds = with_lidar(batch);
+  TORCH_CHECK_VALUE(parts_->lidar_encoder || clouds.size(0) == 0,
+                    "[Detector] available must be false for the LiDAR: this detector looks with cameras alone");
+  TORCH_CHECK_VALUE(parts_->camera_encoder || batch.scene.num_maps() == 1,
+                    "[Detector] scene must have no cameras: this detector looks with the LiDAR alone");
   if (clouds.size(0) > 0)
-    maps.bev = scatter_rows(parts_->lidar_encoder->forward(pillars, clouds.size(0)), clouds, batch.size);
+    maps.bev = scatter_rows(parts_->lidar_encoder->forward(points, clouds.size(0)), clouds, batch.size);
   std::vector<torch::Tensor> runs;
   std::int64_t first = 1;
   bool any = false;
@@ -114,7 +144,8 @@ KeyMaps DetectorImpl::encode(const DetectorBatch& batch, const PillarPoints& pil
 }
 
 KeyMaps DetectorImpl::encode(const DetectorBatch& batch) const {
-  return parts_->lidar_encoder ? encode(batch, voxelise(batch)) : given_maps(batch, options_.encoder);
+  return options_.encoder.kind == EncoderKind::kFeatures ? given_maps(batch, options_.encoder)
+                                                         : encode(batch, voxelise(batch));
 }
 
 DetectorOutput DetectorImpl::forward(const DetectorBatch& batch, const ForwardOptions& options) {
@@ -167,7 +198,7 @@ std::vector<std::vector<Detection>> DetectorImpl::decode(const DetectorOutput& o
   const auto host = [](const torch::Tensor& t) { return t.defined() ? t.to(torch::kDouble).contiguous() : t; };
   const auto trust = host(output.trust), mass = host(output.attention_mass);
   const std::int64_t queries = scores.size(1), classes = scores.size(2), total = queries * classes;
-  const auto& space = options_.space;
+  const auto [low, high] = centre_limits(options_);
   const auto row_of = [](const torch::Tensor& t, std::int64_t b, std::int64_t q) {
     if (!t.defined()) return std::vector<double>{};
     const double* row = t.const_data_ptr<double>() + (b * t.size(1) + q) * t.size(2);
@@ -188,19 +219,13 @@ std::vector<std::vector<Detection>> DetectorImpl::decode(const DetectorOutput& o
     for (std::int64_t k = 0; k < kept; ++k) {
       const std::int64_t at = order[static_cast<std::size_t>(k)], query = at / classes;
       const double* v = boxes.const_data_ptr<double>() + (b * queries + query) * 9;
-      // A tenth beyond the space, as CMT allows: boxes may reach out of it, wild ones may not.
-      const auto outside = [](double value, double low, double high) {
-        const double room = 0.1 * (high - low);
-        return !(value >= low - room && value <= high + room);
-      };
       if (score[at] < options_.head.score_threshold) continue;
       if (!std::all_of(v, v + 9, [](double value) { return std::isfinite(value); })) {
         ++broken;
         continue;
       }
-      if (outside(v[0], space.x_min, space.x_max) || outside(v[1], space.y_min, space.y_max) ||
-          outside(v[2], space.z_min - 4, space.z_max + 6))
-        continue;
+      const auto outside = [&](std::size_t axis) { return v[axis] < low[axis] || v[axis] > high[axis]; };
+      if (outside(0) || outside(1) || outside(2)) continue;
       result[static_cast<std::size_t>(b)].push_back(
           {.box = {.center = {v[0], v[1], v[2]}, .length = v[3], .width = v[4], .height = v[5], .yaw = v[6]},
            .velocity = {v[7], v[8]},

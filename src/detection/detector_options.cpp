@@ -25,20 +25,55 @@ void SpaceOptions::validate() const {
   if (z_max <= z_min) refuse("space.z_max must be above z_min, got " + std::to_string(z_max));
   if (std::abs(cell - 2 * pillar_cell) > 1e-9 * cell)
     refuse("space.pillar_cell must be half of cell " + std::to_string(cell) + ", got " + std::to_string(pillar_cell));
-  static_cast<void>(grid());
+  const auto keys = grid();
+  if (keys.x_max() > x_max + 1e-6 * cell || keys.y_max() > y_max + 1e-6 * cell)
+    refuse("space.grid_cells must stay inside the range, got " + std::to_string(grid_cells) + " cells of " +
+           std::to_string(cell) + " m");
   static_cast<void>(pillars());
+}
+
+void CmtEncoderOptions::validate() const {
+  if (sparse_channels.size() != 4)
+    refuse("encoder.cmt.sparse_channels must hold four widths, got " + std::to_string(sparse_channels.size()));
+  if (bev_backbone_channels.size() != 2)
+    refuse("encoder.cmt.bev_backbone_channels must hold two widths, got " +
+           std::to_string(bev_backbone_channels.size()));
+  for (const auto& widths : {sparse_channels, bev_backbone_channels})
+    for (const std::int64_t width : widths)
+      if (width < 1) refuse("encoder.cmt: widths must be at least 1, got " + std::to_string(width));
 }
 
 void HeadOptions::validate() const {
   if (position_embedding == PositionEmbedding::kSplit && (decoder.width % 16 != 0 || decoder.num_heads % 2 != 0))
     refuse("head.decoder.width must be a multiple of 16 and num_heads even with the split embedding, got " +
            std::to_string(decoder.width) + " and " + std::to_string(decoder.num_heads));
+  if (task_kernel % 2 == 0) refuse("head.task_kernel must be odd, got " + std::to_string(task_kernel));
+  if (!centre_limits.empty() && centre_limits.size() != 6)
+    refuse("head.centre_limits must hold six numbers or none, got " + std::to_string(centre_limits.size()));
 }
 
 void LossOptions::validate() const {
   if (code_weights.size() != 10)
     refuse("loss.code_weights must hold ten numbers, got " + std::to_string(code_weights.size()));
 }
+
+namespace {
+
+// The sparse encoder halves the voxels three times on their way to the cells of the keys.
+void check_cmt(const DetectorOptions& options) {
+  const auto& encoder = options.encoder;
+  encoder.cmt.validate();
+  if (encoder.feature_stride != 16)
+    refuse("encoder.feature_stride must be 16 for CMT's encoders, got " + std::to_string(encoder.feature_stride));
+  if (!options.uses_lidar()) return;
+  if (std::abs(options.space.cell - 8 * encoder.cmt.voxel) > 1e-9 * options.space.cell)
+    refuse("encoder.cmt.voxel must be an eighth of space.cell " + std::to_string(options.space.cell) + ", got " +
+           std::to_string(encoder.cmt.voxel));
+  if (encoder.bev_channels % 2 != 0)
+    refuse("encoder.bev_channels must be even for CMT's encoders, got " + std::to_string(encoder.bev_channels));
+}
+
+}  // namespace
 
 void DetectorOptions::validate() const {
   if (classes.empty()) refuse("classes must name at least one class");
@@ -54,6 +89,7 @@ void DetectorOptions::validate() const {
   if (encoder.kind == EncoderKind::kReference && encoder.feature_stride != 16)
     refuse("encoder.feature_stride must be 16 for the reference encoder, got " +
            std::to_string(encoder.feature_stride));
+  if (encoder.kind == EncoderKind::kCmt) check_cmt(*this);
   if (!head.shared_convolution && encoder.bev_channels != head.decoder.width)
     refuse("encoder.bev_channels must be the decoder's width " + std::to_string(head.decoder.width) +
            " without the shared convolution, got " + std::to_string(encoder.bev_channels));
@@ -128,7 +164,9 @@ sensors::FrameOptions DetectorOptions::frame_options() const {
   frame.feature_stride = encoder.feature_stride;
   frame.sweeps.previous = encoder.previous_sweeps;
   frame.range = {space.x_min, space.x_max, space.y_min, space.y_max, space.z_min, space.z_max};
-  frame.load_points = frame.load_images = encoder.kind != EncoderKind::kFeatures;
+  const bool encodes = encoder.kind != EncoderKind::kFeatures;
+  frame.load_points = encodes && uses_lidar();
+  frame.load_images = encodes && uses_cameras();
   return frame;
 }
 
@@ -140,6 +178,9 @@ std::vector<ParameterRule> parameter_rules(const DetectorOptions& options) {
   if (options.encoder.kind == EncoderKind::kReference) {
     rules.push_back({"camera_encoder.backbone", 0.01, 5});
     rules.push_back({"camera_encoder.neck", 0.1, 1});
+  } else if (options.encoder.kind == EncoderKind::kCmt && options.uses_cameras()) {
+    rules.push_back({"camera_encoder.img_backbone", 0.01, 5});
+    rules.push_back({"camera_encoder.img_neck", 0.1, 1});
   }
   return rules;
 }

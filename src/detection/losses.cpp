@@ -78,9 +78,11 @@ void add_denoising(Losses& losses, const DetectorOutput& output, const DetectorB
                    const DetectorOptions& options) {
   const auto& denoising = output.denoising;
   const auto total = static_cast<double>(denoising.object.ge(0).sum().item<std::int64_t>());
-  // The share of the noise's cube that lies within the ball of true classes, pi / 6 * r^3 as in CMT.
+  // The share of the noise's cube that lies within the ball of true classes, pi / 6 * r^3, with the digits of pi that
+  // CMT takes where its losses are wanted.
   const double radius = options.loss.denoising.background_beyond;
-  const double share = radius * radius >= 3 ? 1 : std::numbers::pi / 6 * radius * radius * radius;
+  const double pi = options.loss.class_normalizer == ClassNormalizer::kCmt ? 3.14159 : std::numbers::pi;
+  const double share = radius * radius >= 3 ? 1 : pi / 6 * radius * radius * radius;
   auto layers = query_losses(output.denoising_logits, output.denoising_codes,
                              {.object = denoising.object.unsqueeze(0).expand({output.class_logits.size(0), -1, -1}),
                               .background = denoising.background,

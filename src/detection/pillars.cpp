@@ -78,8 +78,8 @@ torch::Tensor scatter_max(const torch::Tensor& values, const torch::Tensor& cell
   return ScatterMax::apply(values, cell, cells);
 }
 
-PillarPoints pillar_points(const torch::Tensor& points, const torch::Tensor& point_offsets,
-                           const torch::Tensor& elements, const SpaceOptions& space) {
+GroupedPoints pillar_points(const torch::Tensor& points, const torch::Tensor& point_offsets,
+                            const torch::Tensor& elements, const SpaceOptions& space) {
   const auto grid = space.pillars();
   const auto source = points.contiguous();
   const auto* all = source.const_data_ptr<float>();
@@ -117,7 +117,7 @@ PillarEncoderImpl::PillarEncoderImpl(const SpaceOptions& space, std::int64_t wid
   linear_ = register_module("linear", torch::nn::Linear(kPointFeatures, width));
 }
 
-torch::Tensor PillarEncoderImpl::forward(const PillarPoints& pillars, std::int64_t clouds) {
+torch::Tensor PillarEncoderImpl::forward(const GroupedPoints& pillars, std::int64_t clouds) {
   const auto grid = space_.pillars();
   const auto values = torch::relu(linear_->forward(pillars.features.to(linear_->weight.scalar_type())));
   const auto map = scatter_max(values, pillars.cell, clouds * grid.keys());

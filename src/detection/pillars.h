@@ -15,8 +15,8 @@ inline constexpr std::int64_t kPointFeatures = 8;
 
 /// points [N, 5] with their pillar. point_offsets [B + 1] tells whose they are; `elements` [E] which batch elements
 /// take part, renumbered 0 .. E - 1.
-PillarPoints pillar_points(const torch::Tensor& points, const torch::Tensor& point_offsets,
-                           const torch::Tensor& elements, const SpaceOptions& space);
+GroupedPoints pillar_points(const torch::Tensor& points, const torch::Tensor& point_offsets,
+                            const torch::Tensor& elements, const SpaceOptions& space);
 
 /// The largest of each channel over the points of a cell, 0 in cells without any (values must not be negative), and
 /// ln(1 + number of points) as a last channel: values [n, C], cell [n] -> [cells, C + 1]. The gradient goes to the
@@ -27,7 +27,7 @@ torch::Tensor scatter_max(const torch::Tensor& values, const torch::Tensor& cell
 class PillarEncoderImpl : public torch::nn::Module {
  public:
   PillarEncoderImpl(const SpaceOptions& space, std::int64_t width);
-  torch::Tensor forward(const PillarPoints& pillars, std::int64_t clouds);
+  torch::Tensor forward(const GroupedPoints& pillars, std::int64_t clouds);
 
  private:
   SpaceOptions space_;

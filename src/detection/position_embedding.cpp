@@ -14,16 +14,17 @@ torch::Tensor two_layers(torch::nn::Linear& first, torch::nn::Linear& second, co
   return second->forward(torch::relu(first->forward(input)));
 }
 
-// [rows * columns, 2]: the cells' centres in metres, (x, y), row by row.
-torch::Tensor cell_centres(const geometry::BevGrid& grid) {
-  auto centres = torch::empty({grid.rows() * grid.columns(), 2}, torch::kDouble);
-  auto* out = centres.data_ptr<double>();
+// [rows * columns, 2]: the cells' centres as shares of the grid, (x, y), row by row. CMT counts cells, so that its
+// published model, whose grid is smaller than the space, embeds its keys as if they filled it.
+torch::Tensor cell_shares(const geometry::BevGrid& grid) {
+  auto shares = torch::empty({grid.rows() * grid.columns(), 2}, torch::kDouble);
+  auto* out = shares.data_ptr<double>();
   for (std::int64_t row = 0; row < grid.rows(); ++row)
     for (std::int64_t column = 0; column < grid.columns(); ++column) {
-      *out++ = grid.center_x(column);
-      *out++ = grid.center_y(row);
+      *out++ = (static_cast<double>(column) + 0.5) / static_cast<double>(grid.columns());
+      *out++ = (static_cast<double>(row) + 0.5) / static_cast<double>(grid.rows());
     }
-  return centres;
+  return shares;
 }
 
 // [keys, 2]: pixels (u, v) of the cells, `inside` of a cell from its corner.
@@ -87,6 +88,7 @@ CmtPositionsImpl::CmtPositionsImpl(const DetectorOptions& options)
     : space_(options.space), width_(options.head.decoder.width), depths_(options.head.depths) {
   bev_first_ = register_module("bev_first", torch::nn::Linear(2 * width_, width_));
   bev_second_ = register_module("bev_second", torch::nn::Linear(width_, width_));
+  if (!options.uses_cameras()) return;
   rv_first_ = register_module("rv_first", torch::nn::Linear(3 * depths_, 4 * width_));
   rv_second_ = register_module("rv_second", torch::nn::Linear(4 * width_, width_));
 }
@@ -109,10 +111,7 @@ torch::Tensor CmtPositionsImpl::along_rays(const torch::Tensor& pixels, const to
 }
 
 torch::Tensor CmtPositionsImpl::keys(const nn::SensorScene& scene, std::int64_t batch) {
-  const auto low = torch::tensor({space_.x_min, space_.y_min}, torch::kDouble);
-  const auto extent = torch::tensor({space_.x_max - space_.x_min, space_.y_max - space_.y_min}, torch::kDouble);
-  const auto positions_list = (cell_centres(scene.grid) - low) / extent;
-  auto grid = bev(positions_list.to(bev_first_->weight.scalar_type())).unsqueeze(0);
+  auto grid = bev(cell_shares(scene.grid).to(bev_first_->weight.scalar_type())).unsqueeze(0);
   if (!has_cameras(scene)) return grid;
   const auto inverse = inverses(projections(scene));  // [B, V, 4, 4]
   std::vector<torch::Tensor> parts{grid.expand({batch, -1, -1})};

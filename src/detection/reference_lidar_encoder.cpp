@@ -38,9 +38,9 @@ torch::nn::Sequential block(std::int64_t inputs, std::int64_t outputs) {
   return result;
 }
 
-class ReferenceLidarEncoder : public LidarEncoderImpl {
+class ReferenceLidarEncoder : public PillarLidarEncoderImpl {
  public:
-  explicit ReferenceLidarEncoder(const DetectorOptions& options) {
+  explicit ReferenceLidarEncoder(const DetectorOptions& options) : PillarLidarEncoderImpl(options.space) {
     TORCH_CHECK_VALUE(options.encoder.bev_channels == 2 * kJoined,
                       "[Detector] encoder.bev_channels must be 512 for the reference encoder, got ",
                       options.encoder.bev_channels);
@@ -54,7 +54,7 @@ class ReferenceLidarEncoder : public LidarEncoderImpl {
     join_norm_ = register_module("join_norm", batch_norm(kJoined));
   }
 
-  torch::Tensor forward(const PillarPoints& pillars, std::int64_t clouds) override {
+  torch::Tensor forward(const GroupedPoints& pillars, std::int64_t clouds) override {
     const auto near = first_->forward(pillars_->forward(pillars, clouds));
     const auto far = second_->forward(near);
     const auto raised = join_norm_->forward(join_second_->forward(far)).relu_();

@@ -33,9 +33,9 @@ torch::nn::Conv2d pointwise(std::int64_t inputs, std::int64_t outputs) {
   return conv;
 }
 
-class SmallLidarEncoder : public LidarEncoderImpl {
+class SmallLidarEncoder : public PillarLidarEncoderImpl {
  public:
-  explicit SmallLidarEncoder(const DetectorOptions& options) {
+  explicit SmallLidarEncoder(const DetectorOptions& options) : PillarLidarEncoderImpl(options.space) {
     const std::int64_t narrow = options.encoder.pillar_width, wide = options.encoder.bev_channels;
     pillars_ = register_module("pillars", PillarEncoder(options.space, narrow));
     blocks_ = register_module(
@@ -43,7 +43,7 @@ class SmallLidarEncoder : public LidarEncoderImpl {
         torch::nn::Sequential(ConvolutionBlock(narrow + 1, narrow, 1), ConvolutionBlock(narrow, wide, 2),
                               ConvolutionBlock(wide, wide, 1), ConvolutionBlock(wide, wide, 1), pointwise(wide, wide)));
   }
-  torch::Tensor forward(const PillarPoints& pillars, std::int64_t clouds) override {
+  torch::Tensor forward(const GroupedPoints& pillars, std::int64_t clouds) override {
     return blocks_->forward(pillars_->forward(pillars, clouds));
   }
 

@@ -34,9 +34,11 @@ struct DetectorBatch {
   std::int64_t size = 0;  // B
   nn::SensorScene scene{};
 
-  torch::Tensor points{};         // float [N, 5]: x, y, z, intensity 0..1, time lag; frame by frame
+  /// float [N, 5]: x, y, z, intensity 0..1 (with encoder.kind = cmt as stored, 0..255), time lag; frame by frame.
+  torch::Tensor points{};
   torch::Tensor point_offsets{};  // int64 [B + 1]: whose points they are
-  /// Runs of cameras of one size, in the rig's order, each [B, n, 3, H, W] in 0..1, red first.
+  /// Runs of cameras of one size, in the rig's order, each [B, n, 3, H, W] in 0..1, red first; with encoder.kind = cmt
+  /// blue first, (byte - kCmtImageMean) / kCmtImageDeviation.
   std::vector<torch::Tensor> images{};
   /// Instead of points and images, with encoder.kind = features: [B, C, rows, columns], and as runs of cameras
   /// [B, n, C, rows, columns].

@@ -19,9 +19,10 @@ namespace camber::detection {
 class KeyPositionsImpl;  // positions of keys and queries as vectors
 class TaskHeadsImpl;
 
-/// Points of the clouds that take part, with their pillar, those outside of the grid left out: features [n, 8] and cell
-/// int64 [n] = (cloud * rows + row) * columns + column.
-struct PillarPoints {
+/// Points of the clouds that take part in their cells, those outside of the grid left out, as a LiDAR encoder wants
+/// them. Pillars: a row a point, features [n, 8] and cell int64 [n] = (cloud * rows + row) * columns + column. CMT's
+/// voxels: a row a voxel, features [n, 5], the mean of its points, and cell int32 [n, 4] = (cloud, z, y, x).
+struct GroupedPoints {
   torch::Tensor features{}, cell{};
 };
 

@@ -79,7 +79,7 @@ struct Losses {
 struct Frame;   // camber/detection/frame.h
 class CmtHead;  // camber/detection/cmt_head.h, these three
 struct KeyMaps;
-struct PillarPoints;
+struct GroupedPoints;
 
 /// LiDAR and cameras to boxes: encoders, the CMT head, router and bias. While training, denoising queries join in.
 /// Initial values are functions of (seed, name of the parameter): adding a router changes no other parameter's start.
@@ -111,10 +111,10 @@ class DetectorImpl : public torch::nn::Module {
 
   const DetectorOptions& options() const { return options_; }
 
-  /// forward in its stages: the points of the clouds that are available, in their pillars; the maps of what is
+  /// forward in its stages: the points of the clouds that are available, in their cells; the maps of what is
   /// available (those of absent sensors are zeros that no query sees), or those that the batch brings; the head.
-  PillarPoints voxelise(const DetectorBatch& batch) const;
-  KeyMaps encode(const DetectorBatch& batch, const PillarPoints& pillars) const;
+  GroupedPoints voxelise(const DetectorBatch& batch) const;
+  KeyMaps encode(const DetectorBatch& batch, const GroupedPoints& points) const;
   KeyMaps encode(const DetectorBatch& batch) const;
   CmtHead head() const;
 

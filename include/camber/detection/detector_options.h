@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "camber/config/field.h"
+#include "camber/detection/cmt_encoder_options.h"
 #include "camber/geometry/bev_grid.h"
 #include "camber/nn/attention_bias_options.h"
 #include "camber/nn/decoder.h"
@@ -16,8 +17,8 @@
 namespace camber::detection {
 
 /// Where the maps of keys come from: pillars and a few convolutions; pillars with a SECOND-like backbone and ResNet-50;
-/// or maps that somebody else's encoders made.
-enum class EncoderKind { kSmall, kReference, kFeatures };
+/// CMT's own encoders (cmt_encoder_options.h); or maps that somebody else's encoders made.
+enum class EncoderKind { kSmall, kReference, kCmt, kFeatures };
 /// cmt: sines through small nets, cameras by points along the ray. split: the grid in the first half of the channels,
 /// rays in the second, each through a linear map, so that attention is local from the first step on.
 enum class PositionEmbedding { kCmt, kSplit };
@@ -42,6 +43,7 @@ template <>
 inline constexpr auto enum_names<detection::EncoderKind> =
     std::array{std::pair{detection::EncoderKind::kSmall, std::string_view("small")},
                std::pair{detection::EncoderKind::kReference, std::string_view("reference")},
+               std::pair{detection::EncoderKind::kCmt, std::string_view("cmt")},
                std::pair{detection::EncoderKind::kFeatures, std::string_view("features")}};
 template <>
 inline constexpr auto enum_names<detection::PositionEmbedding> =
@@ -79,6 +81,7 @@ struct SpaceOptions {
   double z_min = -5, z_max = 3;
   double cell = 0.8;
   double pillar_cell = 0.4;
+  std::int64_t grid_cells = 0;
 
   template <class Visitor>
   void visit(Visitor& visitor) {
@@ -90,10 +93,20 @@ struct SpaceOptions {
     visitor("z_max", z_max, "metres");
     visitor("cell", cell, "side of a key's cell, metres", config::Range{.min = 0.01});
     visitor("pillar_cell", pillar_cell, "side of a pillar, metres; half of cell", config::Range{.min = 0.01});
+    visitor("grid_cells", grid_cells,
+            "cells of the grid along x and y, from x_min and y_min on; 0: as many as fill the range",
+            config::Range{.min = 0});
   }
-  /// Refuses ranges that the cells do not fill, and pillars that are not half as wide as a cell.
+  /// Refuses ranges that the cells do not fill, grids that reach out of the range, and pillars that are not half as wide
+  /// as a cell.
   void validate() const;
-  geometry::BevGrid grid() const { return {x_min, x_max, y_min, y_max, cell}; }
+  /// The cells of the keys. With grid_cells they may leave a part of the range without keys, as CMT's published
+  /// cmt_voxel0100_r50 does: 128 cells of 0.8 m from -54 m on, in a range that ends at +54 m.
+  geometry::BevGrid grid() const {
+    if (grid_cells == 0) return {x_min, x_max, y_min, y_max, cell};
+    const double side = static_cast<double>(grid_cells) * cell;
+    return {x_min, x_min + side, y_min, y_min + side, cell};
+  }
   geometry::BevGrid pillars() const { return {x_min, x_max, y_min, y_max, pillar_cell}; }
 };
 
@@ -106,20 +119,22 @@ struct EncoderOptions {
   std::int64_t pillar_width = 64;
   std::int64_t bev_channels = 512;
   std::int64_t camera_channels = 256;
+  CmtEncoderOptions cmt{};
 
   template <class Visitor>
   void visit(Visitor& visitor) {
-    visitor("kind", kind, "small, reference, or features: maps made by other encoders");
+    visitor("kind", kind, "small, reference, cmt, or features: maps made by other encoders");
     visitor("features", features, "features: folder with the maps of a frame in SAMPLE_TOKEN.safetensors");
     visitor("image_width", image_width, "width of the network's image", config::Range{.min = 8});
     visitor("image_height", image_height, "height of the network's image", config::Range{.min = 8});
-    visitor("feature_stride", feature_stride, "pixels a feature cell; small 8, reference 16", config::Range{.min = 1});
+    visitor("feature_stride", feature_stride, "pixels a feature cell; small 8, reference and cmt 16", config::Range{.min = 1});
     visitor("previous_sweeps", previous_sweeps, "LiDAR sweeps before the key frame", config::Range{.min = 0});
     visitor("pillar_width", pillar_width, "numbers that describe a pillar", config::Range{.min = 1});
     visitor("bev_channels", bev_channels, "channels of the bird's-eye map that enters the head",
             config::Range{.min = 1});
     visitor("camera_channels", camera_channels, "channels of the camera maps that enter the head",
             config::Range{.min = 1});
+    visitor("cmt", cmt, "kind cmt: CMT's own encoders");
   }
 };
 
@@ -139,10 +154,12 @@ struct HeadOptions {
   double offset_stride = 2.5;
   std::int64_t depths = 64;
   std::int64_t head_width = 64;
+  std::int64_t task_kernel = 1;
   double class_bias = -2.19;
   bool cue_input = false;
   std::int64_t max_detections = 300;
   double score_threshold = 0;
+  std::vector<double> centre_limits{};
   nn::TransformerDecoderOptions decoder{};
 
   template <class Visitor>
@@ -162,10 +179,14 @@ struct HeadOptions {
     visitor("offset_stride", offset_stride, "offset: metres a unit of the output", config::Range{.min = 0.01});
     visitor("depths", depths, "cmt: points along a pixel's ray", config::Range{.min = 2});
     visitor("head_width", head_width, "inner width of each task's head", config::Range{.min = 1});
+    visitor("task_kernel", task_kernel, "queries, in their order, that a task's convolutions join; odd (CMT-L: 3)",
+            config::Range{.min = 1});
     visitor("class_bias", class_bias, "first bias of the class scores");
     visitor("cue_input", cue_input, "the cues as an input of the queries (a control without bias)");
     visitor("max_detections", max_detections, "boxes a frame", config::Range{.min = 1, .max = 500});
     visitor("score_threshold", score_threshold, "boxes below it are left out", config::Range{0, 1});
+    visitor("centre_limits", centre_limits,
+            "boxes whose centre lies outside are left out: x, y, z from and x, y, z to; none: a tenth beyond the space");
     visitor("decoder", decoder, "the transformer");
   }
   void validate() const;
@@ -257,6 +278,9 @@ struct DetectorOptions {
   /// Sensors that trust tells apart: LiDAR and cameras, or LiDAR and each camera.
   std::int64_t num_sensors() const { return router.num_sensors; }
   std::int64_t num_classes() const { return static_cast<std::int64_t>(classes.size()); }
+  /// Only CMT's encoders may lack a sensor; the data's frames may have it all the same.
+  bool uses_lidar() const { return encoder.kind != EncoderKind::kCmt || encoder.cmt.sensors != Sensors::kCameras; }
+  bool uses_cameras() const { return encoder.kind != EncoderKind::kCmt || encoder.cmt.sensors != Sensors::kLidar; }
   /// How frames are loaded for this detector; the loader's `frame`.
   sensors::FrameOptions frame_options() const;
 };
@@ -268,8 +292,8 @@ struct ParameterRule {
   double decay = 1;
 };
 
-/// Cue gains x 3 without decay, the content route of the router x 0.1; with the reference encoder the image backbone
-/// x 0.01 (decay x 5) and its neck x 0.1. Only rules that match a parameter of such a detector are listed.
+/// Cue gains x 3 without decay, the content route of the router x 0.1; with the reference and CMT's encoders the
+/// image backbone x 0.01 (decay x 5) and its neck x 0.1. Only rules that match a parameter of such a detector are listed.
 std::vector<ParameterRule> parameter_rules(const DetectorOptions& options);
 
 }  // namespace camber::detection

@@ -1,0 +1,97 @@
+#include "detection/resnet.h"
+
+#include <torch/nn/functional/pooling.h>
+#include <torch/nn/functional/upsampling.h>
+
+namespace camber::detection {
+namespace {
+
+constexpr std::int64_t kExpansion = 4;
+
+torch::nn::Conv2d convolution(std::int64_t inputs, std::int64_t outputs, std::int64_t size, std::int64_t stride) {
+  return torch::nn::Conv2d(
+      torch::nn::Conv2dOptions(inputs, outputs, size).stride(stride).padding(size / 2).bias(false));
+}
+
+// ResNet's block with the stride in its 3x3 convolution; names as in torchvision.
+class BottleneckImpl : public torch::nn::Module {
+ public:
+  BottleneckImpl(std::int64_t inputs, std::int64_t inner, std::int64_t stride) {
+    conv1_ = register_module("conv1", convolution(inputs, inner, 1, 1));
+    bn1_ = register_module("bn1", torch::nn::BatchNorm2d(inner));
+    conv2_ = register_module("conv2", convolution(inner, inner, 3, stride));
+    bn2_ = register_module("bn2", torch::nn::BatchNorm2d(inner));
+    conv3_ = register_module("conv3", convolution(inner, kExpansion * inner, 1, 1));
+    bn3_ = register_module("bn3", torch::nn::BatchNorm2d(kExpansion * inner));
+    if (stride != 1 || inputs != kExpansion * inner)
+      downsample_ =
+          register_module("downsample", torch::nn::Sequential(convolution(inputs, kExpansion * inner, 1, stride),
+                                                              torch::nn::BatchNorm2d(kExpansion * inner)));
+  }
+
+  torch::Tensor forward(const torch::Tensor& input) {
+    auto state = bn1_->forward(conv1_->forward(input)).relu_();
+    state = bn2_->forward(conv2_->forward(state)).relu_();
+    state = bn3_->forward(conv3_->forward(state));
+    return (state + (downsample_ ? downsample_->forward(input) : input)).relu_();
+  }
+
+ private:
+  torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr}, conv3_{nullptr};
+  torch::nn::BatchNorm2d bn1_{nullptr}, bn2_{nullptr}, bn3_{nullptr};
+  torch::nn::Sequential downsample_{nullptr};
+};
+TORCH_MODULE(Bottleneck);
+
+}  // namespace
+
+void freeze_norms(torch::nn::Module& backbone) {
+  for (const auto& module : backbone.modules(false))
+    if (auto* norm = module->as<torch::nn::BatchNorm2d>()) norm->eval();
+}
+
+ResNet50Impl::ResNet50Impl(std::int64_t stem, std::int64_t width) {
+  conv1_ = register_module("conv1",
+                           torch::nn::Conv2d(torch::nn::Conv2dOptions(3, stem, 7).stride(2).padding(3).bias(false)));
+  bn1_ = register_module("bn1", torch::nn::BatchNorm2d(stem));
+  constexpr std::array<std::int64_t, 4> blocks = {3, 4, 6, 3};
+  std::int64_t inputs = stem;
+  for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
+    const std::int64_t inner = width << stage;
+    torch::nn::Sequential layer;
+    for (std::int64_t i = 0; i < blocks[stage]; ++i) {
+      layer->push_back(Bottleneck(inputs, inner, i == 0 && stage > 0 ? 2 : 1));
+      inputs = kExpansion * inner;
+    }
+    stages_[stage] = register_module("layer" + std::to_string(stage + 1), layer);
+  }
+}
+
+void ResNet50Impl::train(bool on) {
+  torch::nn::Module::train(on);
+  freeze_norms(*this);
+}
+
+torch::Tensor ResNet50Impl::stem(const torch::Tensor& images) {
+  const auto state = bn1_->forward(conv1_->forward(images)).relu_();
+  return torch::nn::functional::max_pool2d(state,
+                                           torch::nn::functional::MaxPool2dFuncOptions(3).stride(2).padding(1));
+}
+
+std::array<torch::Tensor, 2> ResNet50Impl::forward(const torch::Tensor& images) {
+  const auto state = stages_[1]->forward(stages_[0]->forward(stem(images)));
+  const auto near = stages_[2]->forward(state);
+  return {near, stages_[3]->forward<torch::Tensor>(near)};
+}
+
+torch::Tensor join_levels(const std::array<torch::Tensor, 2>& levels, torch::nn::Conv2d& near, torch::nn::Conv2d& far,
+                          torch::nn::Conv2d& out) {
+  const auto finer = near->forward(levels[0]), coarser = far->forward(levels[1]);
+  const auto raised =
+      torch::nn::functional::interpolate(coarser, torch::nn::functional::InterpolateFuncOptions()
+                                                      .size(std::vector<std::int64_t>{finer.size(2), finer.size(3)})
+                                                      .mode(torch::kNearest));
+  return out->forward(finer + raised);
+}
+
+}  // namespace camber::detection
