@@ -36,6 +36,8 @@ const Arguments kSparseAttention{{"Tensor", "query"},
                                  {"Tensor", "key_index"},
                                  {"Tensor?", "bias", "None"},
                                  {"float?", "softmax_scale", "None"}};
+const Arguments kSparseConvolution{
+    {"Tensor", "features"}, {"Tensor", "weight"}, {"Tensor[]", "pairs"}, {"SymInt", "outputs"}};
 
 std::string listed(const Arguments& arguments, bool with_defaults) {
   std::string text;
@@ -73,6 +75,14 @@ TORCH_LIBRARY(camber, m) {
   define(forward_schema("sparse_attention", kSparseAttention, "(Tensor output, Tensor logsumexp)"));
   define(backward_schema("sparse_attention", {{"Tensor", "grad_output"}, {"Tensor", "output"}, {"Tensor", "logsumexp"}},
                          kSparseAttention, "(Tensor, Tensor, Tensor, Tensor)"));
+
+  // The numbers of sites and pairs depend on the coordinates.
+  m.def(
+      "build_sparse_indices(Tensor coordinates, int[] spatial_shape, int batch, int[] kernel, int[] stride, "
+      "int[] padding, int[] dilation, bool submanifold) -> "
+      "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)");
+  define(forward_schema("sparse_convolution", kSparseConvolution, "Tensor"));
+  define(backward_schema("sparse_convolution", {{"Tensor", "grad_output"}}, kSparseConvolution, "(Tensor, Tensor)"));
 
   // The number of entries depends on the contents of center and size.
   m.def("build_windows(Tensor center, Tensor size, Tensor map_shape) -> (Tensor, Tensor, Tensor, Tensor)");
