@@ -92,7 +92,7 @@ VovNetImpl::VovNetImpl(const VovNetShape& shape) {
       stage->push_back("Pooling", torch::nn::MaxPool2d(torch::nn::MaxPool2dOptions(3).stride(2).ceil_mode(true)));
     for (std::int64_t block = 0; block < shape.blocks[i]; ++block) {
       const std::string name = "OSA" + number + "_" + std::to_string(block + 1);
-      stage->push_back(name, AggregationBlock(name, channels, shape.inner[i], shape.outputs[i], shape.convolutions,
+      stage->push_back(std::string(name), AggregationBlock(name, channels, shape.inner[i], shape.outputs[i], shape.convolutions,
                                               block > 0));
       channels = shape.outputs[i];
     }
