@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "camber/eval/detection_box.h"
+#include "detection/cmt/presets.h"
 
 namespace camber::detection {
 namespace {
@@ -154,7 +155,8 @@ DetectorOptions DetectorOptions::small() {
 DetectorOptions DetectorOptions::preset(std::string_view name) {
   if (name == "reference") return reference();
   if (name == "small") return small();
-  refuse("preset must be reference or small, got \"" + std::string(name) + "\"");
+  if (auto published = cmt::preset(name)) return *published;
+  refuse("preset must be reference, small, cmt_r50, cmt_vov, cmt_lidar or cmt_camera, got \"" + std::string(name) + "\"");
 }
 
 sensors::FrameOptions DetectorOptions::frame_options() const {

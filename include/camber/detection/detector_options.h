@@ -271,7 +271,8 @@ struct DetectorOptions {
 
   static DetectorOptions reference() { return {}; }
   static DetectorOptions small();
-  /// reference or small; std::invalid_argument for another name.
+  /// reference, small, or a model that CMT published: cmt_r50, cmt_vov, cmt_lidar, cmt_camera (as configs/NAME.toml
+  /// says); std::invalid_argument for another name.
   static DetectorOptions preset(std::string_view name);
 
   bool has_router() const { return router.mode != nn::RouterMode::kOff; }
