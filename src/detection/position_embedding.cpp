@@ -27,14 +27,15 @@ torch::Tensor cell_shares(const geometry::BevGrid& grid) {
   return shares;
 }
 
-// [keys, 2]: pixels (u, v) of the cells, `inside` of a cell from its corner.
+// [keys, 3]: pixels (u, v, 1) of the cells, `inside` of a cell from its corner.
 torch::Tensor cell_pixels(const geometry::Camera& camera, double inside) {
-  auto pixels = torch::empty({camera.keys(), 2}, torch::kDouble);
+  auto pixels = torch::empty({camera.keys(), 3}, torch::kDouble);
   auto* out = pixels.data_ptr<double>();
   for (std::int64_t row = 0; row < camera.rows; ++row)
     for (std::int64_t column = 0; column < camera.columns; ++column) {
       *out++ = (static_cast<double>(column) + inside) * camera.stride_x();
       *out++ = (static_cast<double>(row) + inside) * camera.stride_y();
+      *out++ = 1;
     }
   return pixels;
 }
@@ -100,9 +101,8 @@ torch::Tensor CmtPositionsImpl::bev(const torch::Tensor& positions) {
 torch::Tensor CmtPositionsImpl::along_rays(const torch::Tensor& pixels, const torch::Tensor& image_to_lidar) {
   const auto steps = torch::arange(depths_, pixels.options().requires_grad(false));
   const auto depth = 1 + steps * ((space_.x_max - 1) / static_cast<double>(depths_));  // [D]
-  const auto scaled = pixels.unsqueeze(-2) * depth.unsqueeze(-1);                      // [..., D, 2]
-  const auto deep = depth.unsqueeze(-1).expand_as(scaled.narrow(-1, 0, 1));
-  const auto image = torch::cat({scaled, deep, torch::ones_like(deep)}, -1);  // (u d, v d, d, 1)
+  const auto scaled = pixels.unsqueeze(-2) * depth.unsqueeze(-1);                      // [..., D, 3]
+  const auto image = torch::cat({scaled, torch::ones_like(scaled.narrow(-1, 0, 1))}, -1);  // (u d, v d, w d, 1)
   const auto points = torch::matmul(image, image_to_lidar.transpose(-1, -2)).narrow(-1, 0, 3);
   const auto low = torch::tensor({space_.x_min, space_.y_min, space_.z_min}, points.options().requires_grad(false));
   const auto high = torch::tensor({space_.x_max, space_.y_max, space_.z_max}, points.options().requires_grad(false));
@@ -137,7 +137,7 @@ torch::Tensor CmtPositionsImpl::queries(const torch::Tensor& points, const nn::S
     const auto image = torch::matmul(homogeneous, matrices.select(1, v).transpose(-1, -2));
     const auto depth = image.select(-1, 2).detach();
     const auto divisor = torch::where(depth > 0, depth + 1e-6, torch::full_like(depth, -1e-6)).unsqueeze(-1);
-    const auto pixels = image.narrow(-1, 0, 2) / divisor;
+    const auto pixels = image.narrow(-1, 0, 3) / divisor;  // w is not quite 1, and depth learns through it alone
     const auto u = pixels.select(-1, 0), w = pixels.select(-1, 1);
     const auto& camera = scene.cameras[0][static_cast<std::size_t>(v)];
     const auto seen = (depth > 0) & (u >= 0) & (u < static_cast<double>(camera.width)) & (w >= 0) &

@@ -42,7 +42,7 @@ class CmtPositionsImpl : public KeyPositionsImpl {
 
  private:
   torch::Tensor bev(const torch::Tensor& positions);
-  /// Pixels [..., 2] of cameras with image_to_lidar [..., 4, 4] -> [..., C].
+  /// Pixels [..., 3] = (u, v, w), w = 1 or nearly, of cameras with image_to_lidar [..., 4, 4] -> [..., C].
   torch::Tensor along_rays(const torch::Tensor& pixels, const torch::Tensor& image_to_lidar);
 
   SpaceOptions space_;
