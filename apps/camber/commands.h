@@ -9,8 +9,10 @@ void register_bench(Command& program);
 /// Below `bench`.
 void register_bench_detector(Command& bench);
 void register_eval(Command& program);
+void register_export(Command& program);
 void register_faults(Command& program);
 void register_fewshot(Command& program);
+void register_import(Command& program);
 void register_inspect(Command& program);
 void register_predict(Command& program);
 void register_report(Command& program);

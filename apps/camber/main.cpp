@@ -35,8 +35,10 @@ int main(int argument_count, char** arguments) {
     register_analyze(program.root());
     register_bench(program.root());
     register_eval(program.root());
+    register_export(program.root());
     register_faults(program.root());
     register_fewshot(program.root());
+    register_import(program.root());
     register_inspect(program.root());
     register_predict(program.root());
     register_report(program.root());

@@ -65,7 +65,12 @@ train::TrainingLoopOptions DetectorTrainingOptions::loop_with_rules() const {
   return options;
 }
 
-std::vector<nuscenes::Index> evenly_spaced(const std::vector<nuscenes::Index>& samples, std::int64_t limit) {
+detection::DetectorOptions detector_of_config(const std::string& config) {
+  if (!config.ends_with(".toml")) return detection::DetectorOptions::preset(config);
+  return config::load<DetectorTrainingOptions>({.file = config}).detector;
+}
+
+std::vector<data::Index> evenly_spaced(const std::vector<data::Index>& samples, std::int64_t limit) {
   const auto count = static_cast<std::int64_t>(samples.size());
   if (limit <= 0 || limit >= count) {
     return samples;

@@ -1,5 +1,6 @@
 #pragma once
-#include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,8 @@ enum class TakenWeights { kAverage, kPlain };
 /// complete is a std::runtime_error of one sentence and nothing is changed. Throws std::invalid_argument for a detector
 /// that is not CMT.
 ///
-///   Detector detector(options_of("cmt_r50.toml"));
-///   const auto report = import_cmt(weights::read_torch_file("epoch_20.pth").all(), *detector, "epoch_20.pth");
+///   Detector detector(DetectorOptions::preset("cmt_r50"));
+///   const auto report = import_cmt(read_cmt_file("epoch_20.pth"), *detector, "epoch_20.pth");
 weights::LoadReport import_cmt(const std::vector<weights::NamedTensor>& state, DetectorImpl& detector,
                                const std::string& file, TakenWeights taken = TakenWeights::kAverage,
                                bool partial = false);
@@ -41,7 +42,13 @@ weights::LoadReport import_cmt(const std::vector<weights::NamedTensor>& state, D
 std::vector<weights::NamedTensor> export_cmt(const DetectorImpl& detector, SpconvLayout layout);
 std::vector<std::string> names_beyond_cmt(const DetectorImpl& detector);
 
-/// Whether a name is that of a sparse convolution's weight, whose module the original marks with version 2.
-bool is_sparse_weight(const std::string& cmt_name, std::int64_t dimensions);
+/// The tensors of a file of torch.save (.pth, whatever its name) or of safetensors, without an optimiser's.
+std::vector<weights::NamedTensor> read_cmt_file(const std::filesystem::path& file);
+
+/// Writes export_cmt(). FILE.safetensors lies as in spconv 1 unless `layout` says otherwise, FILE.pth as in spconv 2 with
+/// the _metadata that tells mmdetection3d so: either is what it loads without further ado. Throws std::invalid_argument
+/// for another ending, and for a FILE.pth that is to lie as in spconv 1, which its _metadata would have to deny.
+void write_cmt_file(const DetectorImpl& detector, const std::filesystem::path& file,
+                    std::optional<SpconvLayout> layout = std::nullopt);
 
 }  // namespace camber::detection

@@ -87,6 +87,9 @@ struct DetectorTrainingOptions {
   train::TrainingLoopOptions loop_with_rules() const;
 };
 
+/// The detector that a configuration describes: the name of a preset (cmt_r50), or a TOML file of `camber train`.
+detection::DetectorOptions detector_of_config(const std::string& config);
+
 /// Every n-th of the samples so that about `limit` remain; all for 0.
 std::vector<nuscenes::Index> evenly_spaced(const std::vector<nuscenes::Index>& samples, std::int64_t limit);
 

@@ -6,6 +6,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "detection/cmt/weight_files.h"
+
 namespace camber::detection {
 namespace {
 
@@ -58,6 +60,8 @@ constexpr std::array<Renaming, 6> kTasks{{{"centre", "center"},
                                           {"classes", "cls_logits"}}};
 
 constexpr std::string_view kTaskHeads = "head.task_heads.";
+
+using cmt::is_sparse_weight;
 
 bool stands_beyond(const std::string& name) {
   return std::any_of(kRenamings.begin(), kRenamings.end(), [&](const Renaming& renaming) {
@@ -200,10 +204,6 @@ std::string first_names(const std::vector<std::string>& names) {
 }
 
 }  // namespace
-
-bool is_sparse_weight(const std::string& cmt_name, std::int64_t dimensions) {
-  return dimensions == 5 && cmt_name.starts_with("pts_middle_encoder.") && cmt_name.ends_with(".weight");
-}
 
 weights::LoadReport import_cmt(const std::vector<NamedTensor>& state, DetectorImpl& detector, const std::string& file,
                                TakenWeights taken, bool partial) {
