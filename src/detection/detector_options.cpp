@@ -70,6 +70,10 @@ void check_cmt(const DetectorOptions& options) {
   if (std::abs(options.space.cell - 8 * encoder.cmt.voxel) > 1e-9 * options.space.cell)
     refuse("encoder.cmt.voxel must be an eighth of space.cell " + std::to_string(options.space.cell) + ", got " +
            std::to_string(encoder.cmt.voxel));
+  constexpr double kFewestHeights = 24;  // three strides of 2 and a kernel of 3 leave one height
+  if (std::round((options.space.z_max - options.space.z_min) / encoder.cmt.voxel_height) < kFewestHeights)
+    refuse("encoder.cmt.voxel_height must cut the space into at least 24 heights, got " +
+           std::to_string(encoder.cmt.voxel_height) + " m");
   if (encoder.bev_channels % 2 != 0)
     refuse("encoder.bev_channels must be even for CMT's encoders, got " + std::to_string(encoder.bev_channels));
 }
