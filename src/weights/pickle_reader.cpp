@@ -322,6 +322,7 @@ bool PickleReader::step(unsigned char opcode) {
 const PickledValue& PickleReader::read() {
   while (step(static_cast<unsigned char>(take(1)[0]))) {
   }
+  if (top().kind == Kind::kMark) refuse_pickle("its pickle is damaged");
   return top();
 }
 
