@@ -3,7 +3,6 @@
 #include <torch/nn/functional/conv.h>
 #include <torch/nn/functional/pooling.h>
 
-#include "camber/nn/query_placement.h"
 #include "cmt/recipe.h"
 #include "detection/cmt/bev_backbone.h"
 #include "detection/cmt/sparse_encoder.h"

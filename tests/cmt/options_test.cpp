@@ -2,7 +2,7 @@
 #include <fstream>
 
 #include "camber/config/options.h"
-#include "camber/nn/query_placement.h"
+#include "camber/nn/query_projection.h"
 #include "camber/runs/detector_options.h"
 #include "cmt/recipe.h"
 #include "camber/detection/cmt_head.h"
@@ -57,10 +57,10 @@ TEST(CmtOptions, WindowsLieOnTrueCellsAndEmbeddingsAsPublished) {
   EXPECT_EQ(grid.columns(), 128);
   EXPECT_DOUBLE_EQ(grid.x_max(), 48.4);
   const nn::SensorScene scene{.grid = grid};
-  const auto placed = nn::place_queries(torch::tensor({{{40.0, -53.9, 0.0}, {50.0, 0.0, 0.0}}}), scene);
-  EXPECT_EQ(placed.cell[0][0][0][0].item<std::int64_t>(), 117);  // floor(94 / 0.8), not floor(94 * 128 / 108) = 111
-  EXPECT_EQ(placed.cell[0][0][0][1].item<std::int64_t>(), 0);
-  EXPECT_FALSE(placed.seen[0][1][0].item<bool>());  // beyond the grid
+  const auto projected = nn::project_queries(torch::tensor({{{40.0, -53.9, 0.0}, {50.0, 0.0, 0.0}}}), scene);
+  EXPECT_EQ(projected.cell[0][0][0][0].item<std::int64_t>(), 117);  // floor(94 / 0.8), not floor(94 * 128 / 108) = 111
+  EXPECT_EQ(projected.cell[0][0][0][1].item<std::int64_t>(), 0);
+  EXPECT_FALSE(projected.seen[0][1][0].item<bool>());  // beyond the grid
   // The key of column 117 is embedded where 117.5 / 128 of the range lies, 45.14 m, and not at its centre, 40 m.
   auto small = options;
   small.head.decoder.width = 16;
