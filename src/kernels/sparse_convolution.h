@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/attention.h"
+#include "camber/kernels/attention.h"
 
 /// Sparse convolution on raw pointers: rows of features joined by lists of pairs, one list a tap.
 namespace camber::kernels {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/attention.h"
+#include "camber/kernels/attention.h"
 #include "kernels/sparse_convolution.h"
 
 /// Which rows the taps of a sparse convolution join, from the sites of its input.
