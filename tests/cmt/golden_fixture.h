@@ -9,6 +9,7 @@
 #include "camber/storage/safetensors.h"
 #include "cmt/recipe.h"
 #include "camber/detection/cmt_head.h"
+#include "detection/task_heads.h"
 #include "detection/encoders.h"
 
 namespace camber::cmt_tests {

@@ -10,6 +10,7 @@
 #include "detection/cmt/voxels.h"
 #include "camber/detection/cmt_head.h"
 #include "detection/resnet.h"
+#include "detection/task_heads.h"
 #include "support/comparison.h"
 
 namespace camber::cmt_tests {
@@ -279,7 +280,7 @@ TEST(CmtVoxels, CountPointsByTheirFloatIndex) {
 
 TEST(CmtTaskHeads, JoinNeighbouringQueriesAsGroupedConvolutionsDo) {
   const std::int64_t layers = 2, width = 6, inner = 4, classes = 3;
-  TaskHeads heads(layers, width, inner, classes, 3);
+  const auto heads = std::make_shared<TaskHeadsImpl>(layers, width, inner, classes, 3);
   const torch::NoGradGuard guard;
   heads->to(torch::kDouble);
   for (auto& entry : heads->named_parameters()) entry.value().copy_(probe(entry.key(), entry.value().sizes()));

@@ -7,6 +7,7 @@
 #include "cmt/recipe.h"
 #include "camber/detection/cmt_head.h"
 #include "detection/encoders.h"
+#include "detection/position_embedding.h"
 #include "support/comparison.h"
 
 namespace camber::cmt_tests {

@@ -53,6 +53,9 @@ NOT_RUN = {
     "metrics --results results_nusc.json --data /data/nuscenes --version v1.0-trainval --split val": "needs nuScenes itself",
     "inspect --data /data/nuscenes --version v1.0-mini": "needs nuScenes itself",
     "inspect --data /data/nuscenes --version v1.0-mini --image frame.png --frame 12 --points": "needs nuScenes itself",
+    "import cmt epoch_20.pth --config cmt_r50 --out cmt_r50.safetensors": "needs a checkpoint; CmtProgram makes one",
+    "eval --checkpoint cmt_r50.safetensors --data /data/nuscenes --version v1.0-trainval --split val": "needs nuScenes itself",
+    "export cmt cmt_r50.safetensors --out back.pth": "needs a checkpoint; CmtProgram makes one",
     "train --from": "names an option, without its file",
     "train --resume RUN": "names an option; TrainProgram resumes runs",
 }
