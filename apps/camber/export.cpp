@@ -44,13 +44,12 @@ void register_export(Command& program) {
                                 .example = "camber export cmt model.safetensors --out epoch_20.pth"});
   command.option("MODEL", arguments->model, "detector of camber import cmt or camber train, FILE.safetensors",
                  Presence::kRequired);
-  command.option("--out", arguments->out, "FILE.pth (with the _metadata that mmdetection3d asks for), or FILE.safetensors",
-                 Presence::kRequired);
+  command.option("--out", arguments->out,
+                 "FILE.pth (with the _metadata that mmdetection3d asks for), or FILE.safetensors", Presence::kRequired);
   command.choice(
       "--spconv", {"auto", "1", "2"}, 0,
       [arguments](std::size_t index) {
-        if (index > 0)
-          arguments->layout = index == 1 ? detection::SpconvLayout::kOne : detection::SpconvLayout::kTwo;
+        if (index > 0) arguments->layout = index == 1 ? detection::SpconvLayout::kOne : detection::SpconvLayout::kTwo;
       },
       "layout of the sparse convolutions; auto: what mmdetection3d takes such a file for (.pth 2, .safetensors 1)");
   command.run([arguments](const CommonOptions& common) { return run_export_cmt(*arguments, common); });

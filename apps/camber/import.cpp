@@ -22,8 +22,8 @@ nlohmann::ordered_json to_json(const weights::LoadReport& report, const ImportAr
   nlohmann::ordered_json mismatched = nlohmann::ordered_json::array();
   for (const auto& [name, file, model] : report.mismatched)
     mismatched.push_back({{"name", name}, {"file", file}, {"model", model}});
-  return {{"file", arguments.file},       {"out", arguments.out},         {"loaded", report.loaded.size()},
-          {"missing", report.missing},    {"unknown", report.unknown},    {"mismatched", mismatched},
+  return {{"file", arguments.file},    {"out", arguments.out},      {"loaded", report.loaded.size()},
+          {"missing", report.missing}, {"unknown", report.unknown}, {"mismatched", mismatched},
           {"notes", report.notes}};
 }
 
@@ -48,10 +48,9 @@ void register_import(Command& program) {
                                 .summary = "weights that other programs trained, as a detector of this one",
                                 .example = "camber import cmt epoch_20.pth --config cmt_r50 --out model.safetensors"});
   auto arguments = std::make_shared<ImportArguments>();
-  Command& command =
-      group.add({.name = "cmt",
-                 .summary = "a checkpoint of CMT, by its own names; nothing in it is run",
-                 .example = "camber import cmt epoch_20.pth --config cmt_r50 --out model.safetensors"});
+  Command& command = group.add({.name = "cmt",
+                                .summary = "a checkpoint of CMT, by its own names; nothing in it is run",
+                                .example = "camber import cmt epoch_20.pth --config cmt_r50 --out model.safetensors"});
   command.option("FILE", arguments->file, "a file of torch.save (.pth), or FILE.safetensors with the original names",
                  Presence::kRequired);
   command.option("--config", arguments->config,

@@ -82,8 +82,8 @@ void add_points(DetectorBatch& batch, std::span<const sensors::LoadedSample> sam
   }
 }
 
-// What a byte becomes in each of the three planes, and which colour a plane holds: red, green and blue in 0..1, or CMT's
-// blue, green and red with its mean and deviation, in the original's arithmetic: a difference in float, times a
+// What a byte becomes in each of the three planes, and which colour a plane holds: red, green and blue in 0..1, or
+// CMT's blue, green and red with its mean and deviation, in the original's arithmetic: a difference in float, times a
 // reciprocal in double, rounded once.
 struct ByteValues {
   std::array<std::array<float, 256>, 3> of_plane{};
@@ -143,8 +143,7 @@ void add_sensors(DetectorBatch& batch, std::span<const sensors::LoadedSample> sa
     const auto& frame = sample.sensor_frame.frame;
     for (std::int64_t m = 0; m < maps; ++m) {
       const auto at = static_cast<std::size_t>(m);
-      const bool present =
-          m == 0 ? options.uses_lidar() && frame.lidar_available : frame.cameras[at - 1].available;
+      const bool present = m == 0 ? options.uses_lidar() && frame.lidar_available : frame.cameras[at - 1].available;
       const bool stated = at >= sample.sensor_frame.sensors.size() || sample.sensor_frame.sensors[at].available;
       batch.available.data_ptr<bool>()[b * maps + m] = present && stated;
       if (at < sample.sensor_frame.sensors.size())

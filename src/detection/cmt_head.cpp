@@ -86,8 +86,8 @@ CmtHeadImpl::CmtHeadImpl(const DetectorOptions& options) : options_(options) {
   else
     reference_points_ = register_buffer("reference_points", fixed_references(options));
   decoder = register_module("decoder", nn::TransformerDecoder(head.decoder));
-  heads_ = register_module("task_heads", std::make_shared<TaskHeadsImpl>(head.decoder.num_layers, width, head.head_width,
-                                                                         classes, head.task_kernel));
+  heads_ = register_module("task_heads", std::make_shared<TaskHeadsImpl>(head.decoder.num_layers, width,
+                                                                         head.head_width, classes, head.task_kernel));
   if (head.dense_auxiliary) {
     grid_classes_ = register_module("grid_classes", torch::nn::Linear(width, classes));
     camera_classes_ = register_module("camera_classes", torch::nn::Linear(width, classes));

@@ -160,7 +160,8 @@ DetectorOptions DetectorOptions::preset(std::string_view name) {
   if (name == "reference") return reference();
   if (name == "small") return small();
   if (auto published = cmt::preset(name)) return *published;
-  refuse("preset must be reference, small, cmt_r50, cmt_vov, cmt_lidar or cmt_camera, got \"" + std::string(name) + "\"");
+  refuse("preset must be reference, small, cmt_r50, cmt_vov, cmt_lidar or cmt_camera, got \"" + std::string(name) +
+         "\"");
 }
 
 sensors::FrameOptions DetectorOptions::frame_options() const {

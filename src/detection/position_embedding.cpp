@@ -100,8 +100,8 @@ torch::Tensor CmtPositionsImpl::bev(const torch::Tensor& positions) {
 
 torch::Tensor CmtPositionsImpl::along_rays(const torch::Tensor& pixels, const torch::Tensor& image_to_lidar) {
   const auto steps = torch::arange(depths_, pixels.options().requires_grad(false));
-  const auto depth = 1 + steps * ((space_.x_max - 1) / static_cast<double>(depths_));  // [D]
-  const auto scaled = pixels.unsqueeze(-2) * depth.unsqueeze(-1);                      // [..., D, 3]
+  const auto depth = 1 + steps * ((space_.x_max - 1) / static_cast<double>(depths_));      // [D]
+  const auto scaled = pixels.unsqueeze(-2) * depth.unsqueeze(-1);                          // [..., D, 3]
   const auto image = torch::cat({scaled, torch::ones_like(scaled.narrow(-1, 0, 1))}, -1);  // (u d, v d, w d, 1)
   const auto points = torch::matmul(image, image_to_lidar.transpose(-1, -2)).narrow(-1, 0, 3);
   const auto low = torch::tensor({space_.x_min, space_.y_min, space_.z_min}, points.options().requires_grad(false));

@@ -31,9 +31,9 @@ class KeyPositionsImpl : public torch::nn::Module {
   virtual torch::Tensor queries(const torch::Tensor& points, const nn::SensorScene& scene) = 0;
 };
 
-/// CMT's: grid keys bev_embedding(pos2embed(cell centre as a share of the grid)); camera keys rv_embedding(points along the ray
-/// through the cell's corner, over the space); a query gets the first of its position plus the second of the pixels where
-/// cameras see it, summed over the cameras.
+/// CMT's: grid keys bev_embedding(pos2embed(cell centre as a share of the grid)); camera keys rv_embedding(points along
+/// the ray through the cell's corner, over the space); a query gets the first of its position plus the second of the
+/// pixels where cameras see it, summed over the cameras.
 class CmtPositionsImpl : public KeyPositionsImpl {
  public:
   explicit CmtPositionsImpl(const DetectorOptions& options);

@@ -74,8 +74,7 @@ void ResNet50Impl::train(bool on) {
 
 torch::Tensor ResNet50Impl::stem(const torch::Tensor& images) {
   const auto state = bn1_->forward(conv1_->forward(images)).relu_();
-  return torch::nn::functional::max_pool2d(state,
-                                           torch::nn::functional::MaxPool2dFuncOptions(3).stride(2).padding(1));
+  return torch::nn::functional::max_pool2d(state, torch::nn::functional::MaxPool2dFuncOptions(3).stride(2).padding(1));
 }
 
 std::array<torch::Tensor, 2> ResNet50Impl::forward(const torch::Tensor& images) {

@@ -25,7 +25,8 @@ TaskHeadsImpl::TaskHeadsImpl(std::int64_t layers, std::int64_t width, std::int64
   norm_bias_ = register_parameter("norm_bias", torch::zeros({layers, kTasks, inner}));
   const std::array<std::int64_t, kTasks> outputs = {2, 1, 3, 2, 2, classes};
   for (std::size_t t = 0; t < outputs.size(); ++t) {
-    weight_[t] = register_parameter(std::string(kNames[t]) + "_weight", torch::zeros({layers, outputs[t], kernel * inner}));
+    weight_[t] =
+        register_parameter(std::string(kNames[t]) + "_weight", torch::zeros({layers, outputs[t], kernel * inner}));
     bias_[t] = register_parameter(std::string(kNames[t]) + "_bias", torch::zeros({layers, outputs[t]}));
   }
 }

@@ -7,10 +7,6 @@
 namespace camber::weights {
 namespace {
 
-[[noreturn]] void refuse_pickle(const std::string& what) {
-  throw std::runtime_error(what);
-}
-
 constexpr std::array<std::pair<std::string_view, torch::ScalarType>, 10> kStorages{{
     {"torch.FloatStorage", torch::kFloat},
     {"torch.DoubleStorage", torch::kDouble},
@@ -35,16 +31,45 @@ constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
 
 // Plain data that checkpoints carry beside the weights; what they would make is passed over.
-constexpr std::array<std::string_view, 26> kHarmless{
-    "collections.defaultdict", "collections.Counter", "collections.deque", "builtins.set", "builtins.frozenset",
-    "builtins.complex", "builtins.bytearray", "builtins.slice", "builtins.range", "builtins.object", "builtins.dict",
-    "builtins.list", "builtins.int", "builtins.float", "builtins.str", "__builtin__.set", "__builtin__.object",
-    "__builtin__.complex", "__builtin__.bytearray", "_codecs.encode", "copyreg._reconstructor",
-    "copy_reg._reconstructor", "argparse.Namespace", "torch.Size", "torch.device", "torch.serialization._get_layout"};
-constexpr std::array<std::string_view, 13> kHarmlessModules{
-    "numpy.core.multiarray._reconstruct", "numpy.core.multiarray.scalar", "numpy._core.multiarray._reconstruct",
-    "numpy._core.multiarray.scalar", "numpy.dtype", "numpy.ndarray", "datetime.", "pathlib.", "mmcv.utils.config.",
-    "mmengine.config.", "mmengine.logging.history_buffer.", "addict.", "torch.storage.TypedStorage"};
+constexpr std::array<std::string_view, 26> kHarmless{"collections.defaultdict",
+                                                     "collections.Counter",
+                                                     "collections.deque",
+                                                     "builtins.set",
+                                                     "builtins.frozenset",
+                                                     "builtins.complex",
+                                                     "builtins.bytearray",
+                                                     "builtins.slice",
+                                                     "builtins.range",
+                                                     "builtins.object",
+                                                     "builtins.dict",
+                                                     "builtins.list",
+                                                     "builtins.int",
+                                                     "builtins.float",
+                                                     "builtins.str",
+                                                     "__builtin__.set",
+                                                     "__builtin__.object",
+                                                     "__builtin__.complex",
+                                                     "__builtin__.bytearray",
+                                                     "_codecs.encode",
+                                                     "copyreg._reconstructor",
+                                                     "copy_reg._reconstructor",
+                                                     "argparse.Namespace",
+                                                     "torch.Size",
+                                                     "torch.device",
+                                                     "torch.serialization._get_layout"};
+constexpr std::array<std::string_view, 13> kHarmlessModules{"numpy.core.multiarray._reconstruct",
+                                                            "numpy.core.multiarray.scalar",
+                                                            "numpy._core.multiarray._reconstruct",
+                                                            "numpy._core.multiarray.scalar",
+                                                            "numpy.dtype",
+                                                            "numpy.ndarray",
+                                                            "datetime.",
+                                                            "pathlib.",
+                                                            "mmcv.utils.config.",
+                                                            "mmengine.config.",
+                                                            "mmengine.logging.history_buffer.",
+                                                            "addict.",
+                                                            "torch.storage.TypedStorage"};
 
 bool is_known_type(std::string_view name) {  // torch.float32 and the like
   return name.starts_with("torch.") && name.find_first_of("_ABCDEFGHIJKLMNOPQRSTUVWXYZ", 6) == std::string_view::npos &&
@@ -53,11 +78,16 @@ bool is_known_type(std::string_view name) {  // torch.float32 and the like
 
 bool is_harmless(std::string_view name) {
   return std::find(kHarmless.begin(), kHarmless.end(), name) != kHarmless.end() || is_known_type(name) ||
-         std::any_of(kHarmlessModules.begin(), kHarmlessModules.end(),
-                     [&](std::string_view known) { return name == known || (known.ends_with('.') && name.starts_with(known)); });
+         std::any_of(kHarmlessModules.begin(), kHarmlessModules.end(), [&](std::string_view known) {
+           return name == known || (known.ends_with('.') && name.starts_with(known));
+         });
 }
 
+// What is copied out of a value that many others may share stays short, so that no file makes more than it holds.
+constexpr std::size_t kMostDimensions = 64, kLongestKey = 64;
+
 std::vector<std::int64_t> integers_of(const PickledValue& list) {
+  if (list.items.size() > kMostDimensions) refuse_pickle("a tensor in it has more than 64 dimensions");
   std::vector<std::int64_t> result;
   for (const PickledValue* item : list.items) {
     if (item->kind != PickledValue::Kind::kInteger) refuse_pickle("a tensor in it has sizes that are no numbers");
@@ -67,6 +97,10 @@ std::vector<std::int64_t> integers_of(const PickledValue& list) {
 }
 
 }  // namespace
+
+void refuse_pickle(const std::string& what) {
+  throw std::runtime_error(what);
+}
 
 PickledValue& PickleReader::make(Kind kind) {
   values_.push_back({.kind = kind});
@@ -138,7 +172,8 @@ std::string_view PickleReader::take_line() {
 std::uint64_t PickleReader::take_unsigned(std::size_t count) {
   const auto taken = take(count);
   std::uint64_t value = 0;
-  for (std::size_t i = 0; i < count; ++i) value |= static_cast<std::uint64_t>(static_cast<unsigned char>(taken[i])) << (8 * i);
+  for (std::size_t i = 0; i < count; ++i)
+    value |= static_cast<std::uint64_t>(static_cast<unsigned char>(taken[i])) << (8 * i);
   return value;
 }
 
@@ -181,10 +216,6 @@ void PickleReader::rebuild_tensor(const PickledValue& arguments) {
 void PickleReader::call(const PickledValue& callee, const PickledValue& arguments) {
   if (callee.kind == Kind::kGlobal && callee.text == kDictionary) {
     push(make(Kind::kDict));
-    // OrderedDict([[key, value], ...]), as older protocols write it.
-    if (arguments.items.size() == 1 && arguments.items[0]->kind == Kind::kList)
-      for (const PickledValue* pair : arguments.items[0]->items)
-        if (pair->items.size() == 2) top().items.insert(top().items.end(), pair->items.begin(), pair->items.end());
   } else if (callee.kind == Kind::kGlobal && callee.text == kRebuildTensor) {
     rebuild_tensor(arguments);
   } else if (callee.kind == Kind::kGlobal && callee.text == kRebuildParameter && !arguments.items.empty() &&
@@ -203,120 +234,13 @@ void PickleReader::call(const PickledValue& callee, const PickledValue& argument
 void PickleReader::persistent(const PickledValue& id) {
   const auto& items = id.items;
   const bool sound = items.size() == 5 && items[0]->text == "storage" && items[1]->kind == Kind::kGlobal &&
-                     items[2]->kind == Kind::kText && items[4]->kind == Kind::kInteger;
+                     items[2]->kind == Kind::kText && items[2]->text.size() <= kLongestKey &&
+                     items[4]->kind == Kind::kInteger;
   const auto type = sound ? storage_type(items[1]->text) : std::nullopt;
   if (!type) refuse_pickle("a storage in it is of a kind that is not known here");
   auto& value = make(Kind::kStorage);
-  value.tensor = PickledTensor{.storage = items[2]->text, .type = *type, .storage_numel = items[4]->integer};
+  value.tensor = PickledTensor{.storage = items[2]->text, .type = *type};
   push(value);
-}
-
-bool PickleReader::step_literal(unsigned char opcode) {
-  switch (opcode) {
-    case 'N': push(make(Kind::kNone)); return true;
-    case 0x88: push_integer(1); return true;
-    case 0x89: push_integer(0); return true;
-    case 'K': push_integer(static_cast<std::int64_t>(take_unsigned(1))); return true;
-    case 'M': push_integer(static_cast<std::int64_t>(take_unsigned(2))); return true;
-    case 'J': push_integer(static_cast<std::int32_t>(take_unsigned(4))); return true;
-    case 0x8a: push_integer(take_long(take_unsigned(1))); return true;
-    case 0x8b: push_integer(take_long(take_unsigned(4))); return true;
-    case 'G': take(8); push(make(Kind::kNumber)); return true;
-    case 'X': case 'T': case 'B': push_text(take(take_unsigned(4))); return true;
-    case 0x8c: case 'U': case 'C': push_text(take(take_unsigned(1))); return true;
-    case 0x8d: case 0x8e: case 0x96: push_text(take(take_unsigned(8))); return true;
-    case 'c': {
-      const auto module = take_line();
-      push_global(module, take_line());
-      return true;
-    }
-    case 0x93: {
-      const auto& name = pop();
-      push_global(pop().text, name.text);
-      return true;
-    }
-    default: return false;
-  }
-}
-
-bool PickleReader::step_container(unsigned char opcode) {
-  switch (opcode) {
-    case '(': push(make(Kind::kMark)); return true;
-    case '}': push(make(Kind::kDict)); return true;
-    case ']': case ')': push(make(Kind::kList)); return true;
-    case 0x8f: push(make(Kind::kOpaque)); return true;  // a set
-    case 't': case 'l': push_list(pop_to_mark()); return true;
-    case 0x85: case 0x86: case 0x87: {
-      const auto count = static_cast<std::size_t>(opcode - 0x84);
-      if (stack_.size() < count) refuse_pickle("its pickle is damaged");
-      const std::vector<PickledValue*> items(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());
-      stack_.resize(stack_.size() - count);
-      push_list(items);
-      return true;
-    }
-    case 'd': {
-      const auto items = pop_to_mark();
-      auto& dict = make(Kind::kDict);
-      set_items(dict, items);
-      push(dict);
-      return true;
-    }
-    case 's': {
-      auto& value = pop();
-      auto& key = pop();
-      set_items(top(), {&key, &value});
-      return true;
-    }
-    case 'u': {
-      const auto items = pop_to_mark();
-      set_items(top(), items);
-      return true;
-    }
-    case 'a': {
-      auto& item = pop();
-      if (top().kind == Kind::kList) top().items.push_back(&item);
-      return true;
-    }
-    case 'e': {
-      const auto items = pop_to_mark();
-      if (top().kind == Kind::kList) top().items.insert(top().items.end(), items.begin(), items.end());
-      return true;
-    }
-    case 0x90: pop_to_mark(); return true;                             // into a set
-    case 0x91: pop_to_mark(); push(make(Kind::kOpaque)); return true;  // a frozen set
-    default: return false;
-  }
-}
-
-bool PickleReader::step(unsigned char opcode) {
-  if (step_literal(opcode) || step_container(opcode)) return true;
-  switch (opcode) {
-    case '.': return false;
-    case 0x80: take(1); return true;
-    case 0x95: take(8); return true;
-    case 'q': remember(take_unsigned(1)); return true;
-    case 'r': remember(take_unsigned(4)); return true;
-    case 0x94: remember(memo_.size()); return true;
-    case 'h': recall(take_unsigned(1)); return true;
-    case 'j': recall(take_unsigned(4)); return true;
-    case '0': pop(); return true;
-    case '1': pop_to_mark(); return true;
-    case '2': push(top()); return true;
-    case 'Q': persistent(pop()); return true;
-    case 'R': case 0x81: {
-      const auto& arguments = pop();
-      call(pop(), arguments);
-      return true;
-    }
-    case 0x92: {  // with keywords
-      pop();
-      const auto& arguments = pop();
-      call(pop(), arguments);
-      return true;
-    }
-    case 'b': pop(); top(); return true;  // attributes, such as _metadata: nothing here depends on them
-    default: refuse_pickle("its pickle holds an instruction that torch.save does not write");
-  }
 }
 
 const PickledValue& PickleReader::read() {

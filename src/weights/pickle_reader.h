@@ -15,7 +15,7 @@ namespace camber::weights {
 struct PickledTensor {
   std::string storage{};  // its key
   torch::ScalarType type{};
-  std::int64_t storage_numel = 0, offset = 0;
+  std::int64_t offset = 0;
   std::vector<std::int64_t> sizes{}, strides{};
 };
 
@@ -25,10 +25,13 @@ struct PickledValue {
   enum class Kind { kNone, kNumber, kInteger, kText, kList, kDict, kTensor, kStorage, kGlobal, kOpaque, kMark };
   Kind kind = Kind::kNone;
   std::int64_t integer = 0;
-  std::string text{};                      // kText; kGlobal: "module.name"
+  std::string text{};                        // kText; kGlobal: "module.name"
   std::vector<const PickledValue*> items{};  // kList (tuples too); kDict: keys and values in turn
-  std::optional<PickledTensor> tensor{};   // kTensor, kStorage
+  std::optional<PickledTensor> tensor{};     // kTensor, kStorage
 };
+
+/// Throws std::runtime_error with this text.
+[[noreturn]] void refuse_pickle(const std::string& what);
 
 /// Takes a pickle apart as data. Throws std::runtime_error whose text completes "FILE must be a file of torch.save, but
 /// ...".
@@ -46,6 +49,7 @@ class PickleReader {
   void push_integer(std::int64_t value);
   void push_global(std::string_view module, std::string_view name);
   void push_list(std::vector<PickledValue*> items);
+  void push_last(std::size_t count);  // as a tuple
   PickledValue& pop();
   PickledValue& top();
   std::vector<PickledValue*> pop_to_mark();

@@ -15,7 +15,7 @@ namespace camber::weights {
 namespace {
 
 constexpr int kDeepest = 16;
-constexpr std::size_t kMostValues = 1'000'000;
+constexpr std::size_t kMostValues = 1'000'000, kLongestName = 1000;
 
 // The bytes of a record. torch.save does not compress, so that one that says to be larger than its file is a bomb.
 std::string record_of(caffe2::serialize::PyTorchStreamReader& reader, const std::string& name, std::uint64_t most) {
@@ -37,7 +37,7 @@ struct Entries {
 };
 
 void collect(const PickledValue& value, const std::string& name, int depth, Entries& to) {
-  if (depth > kDeepest || ++to.visited > kMostValues)
+  if (depth > kDeepest || ++to.visited > kMostValues || name.size() > kLongestName)
     throw std::runtime_error("its dictionaries are nested beyond what a checkpoint holds");
   if (value.kind == PickledValue::Kind::kTensor) {
     to.all.emplace_back(name, *value.tensor);
@@ -49,8 +49,12 @@ void collect(const PickledValue& value, const std::string& name, int depth, Entr
   }
 }
 
-// How many elements of its storage a tensor reaches; nothing for one that reaches out of what can be counted.
-std::optional<std::int64_t> elements_reached(const PickledTensor& tensor) {
+// How many elements a tensor has, and how many of its storage it reaches; nothing for what cannot be counted.
+struct Reach {
+  std::int64_t elements = 0, storage = 0;
+};
+
+std::optional<Reach> reach_of(const PickledTensor& tensor) {
   if (tensor.sizes.size() != tensor.strides.size() || tensor.offset < 0) return std::nullopt;
   std::int64_t last = tensor.offset, count = 1;
   for (std::size_t i = 0; i < tensor.sizes.size(); ++i) {
@@ -61,8 +65,9 @@ std::optional<std::int64_t> elements_reached(const PickledTensor& tensor) {
         __builtin_add_overflow(last, extent, &last))
       return std::nullopt;
   }
-  if (count == 0) return 0;
-  return last == std::numeric_limits<std::int64_t>::max() ? std::nullopt : std::optional(last + 1);
+  if (count == 0) return Reach{};
+  if (last == std::numeric_limits<std::int64_t>::max()) return std::nullopt;
+  return Reach{count, last + 1};
 }
 
 bool starts_as_zip(const std::filesystem::path& path) {
@@ -138,7 +143,7 @@ torch::Tensor TorchFile::tensor(const std::string& name) const {
   if (found == content_->tensors.end())
     throw std::runtime_error("[weights] " + content_->path.string() + " must hold a tensor '" + name + "'");
   const PickledTensor& described = found->second;
-  const auto reached = elements_reached(described);
+  const auto reach = reach_of(described);
   const auto element = static_cast<std::uint64_t>(torch::elementSize(described.type));
   std::string bytes;
   try {
@@ -148,8 +153,10 @@ torch::Tensor TorchFile::tensor(const std::string& name) const {
   } catch (const std::runtime_error& error) {
     content_->refuse(error.what());
   }
-  if (!reached || static_cast<std::uint64_t>(*reached) > bytes.size() / element)
+  if (!reach || static_cast<std::uint64_t>(reach->storage) > bytes.size() / element)
     content_->refuse("tensor '" + name + "' reaches beyond its storage");
+  if (static_cast<std::uint64_t>(reach->elements) > content_->bytes)  // one element repeated by a stride of 0
+    content_->refuse("tensor '" + name + "' says to be larger than the file");
   auto storage = torch::empty({static_cast<std::int64_t>(bytes.size() / element)}, described.type);
   std::memcpy(storage.mutable_data_ptr(), bytes.data(), storage.nbytes());
   return torch::as_strided(storage, described.sizes, described.strides, described.offset).clone();

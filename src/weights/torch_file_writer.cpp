@@ -54,7 +54,8 @@ class PickleWriter {
     integer(0);
     integers(value.sizes());
     integers(value.strides());
-    raw("\x89" "ccollections\nOrderedDict\n)RtR");
+    raw("\x89"
+        "ccollections\nOrderedDict\n)RtR");
   }
   std::string finish() {
     raw(".");
@@ -70,14 +71,22 @@ class PickleWriter {
 
 std::string_view storage_class(torch::ScalarType type) {
   switch (type) {
-    case torch::kFloat: return "FloatStorage";
-    case torch::kDouble: return "DoubleStorage";
-    case torch::kHalf: return "HalfStorage";
-    case torch::kBFloat16: return "BFloat16Storage";
-    case torch::kLong: return "LongStorage";
-    case torch::kInt: return "IntStorage";
-    case torch::kBool: return "BoolStorage";
-    case torch::kByte: return "ByteStorage";
+    case torch::kFloat:
+      return "FloatStorage";
+    case torch::kDouble:
+      return "DoubleStorage";
+    case torch::kHalf:
+      return "HalfStorage";
+    case torch::kBFloat16:
+      return "BFloat16Storage";
+    case torch::kLong:
+      return "LongStorage";
+    case torch::kInt:
+      return "IntStorage";
+    case torch::kBool:
+      return "BoolStorage";
+    case torch::kByte:
+      return "ByteStorage";
     default:
       throw std::invalid_argument(std::string("[weights] a tensor must have a type that torch.save writes, got ") +
                                   c10::toString(type));

@@ -44,7 +44,8 @@ DetectorBatch CmtGolden::batch_in(torch::ScalarType type, bool second) {
   batch.scene.grid = small_options().space.grid();
   for (std::int64_t b = 0; b < size; ++b) batch.scene.cameras.push_back(cameras_of(matrices[b]));
   batch.points = points;
-  batch.point_offsets = second ? torch::tensor({std::int64_t{0}, count, 2 * count}) : torch::tensor({std::int64_t{0}, count});
+  batch.point_offsets =
+      second ? torch::tensor({std::int64_t{0}, count, 2 * count}) : torch::tensor({std::int64_t{0}, count});
   batch.images = {images.to(type)};
   batch.available = torch::ones({size, 7}, torch::kBool);
   batch.age = torch::full({size, 7}, 0.5F);

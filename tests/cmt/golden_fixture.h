@@ -5,12 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include "camber/detection/cmt_head.h"
 #include "camber/detection/cmt_weights.h"
 #include "camber/storage/safetensors.h"
 #include "cmt/recipe.h"
-#include "camber/detection/cmt_head.h"
-#include "detection/task_heads.h"
 #include "detection/encoders.h"
+#include "detection/task_heads.h"
 
 namespace camber::cmt_tests {
 

@@ -119,7 +119,8 @@ TEST_F(CmtTraining, LossesAndGradients) {
   const auto rank = torch::argsort(torch::argsort(batch.targets[0].labels, /*stable=*/true));
   for (std::size_t l = 0; l < assigned.size(); ++l) {
     const auto ours = object[static_cast<std::int64_t>(l)][0];
-    const auto numbered = torch::where(ours.ge(0), rank.index_select(0, ours.clamp_min(0)) + 1, torch::zeros_like(ours));
+    const auto numbered =
+        torch::where(ours.ge(0), rank.index_select(0, ours.clamp_min(0)) + 1, torch::zeros_like(ours));
     EXPECT_TRUE(numbered.equal(torch::tensor(assigned[l], torch::kLong))) << l;
   }
   const auto losses = detector->losses(output, batch);

@@ -3,12 +3,12 @@
 #include <torch/nn/functional/conv.h>
 #include <torch/nn/functional/pooling.h>
 
+#include "camber/detection/cmt_head.h"
 #include "cmt/recipe.h"
 #include "detection/cmt/bev_backbone.h"
 #include "detection/cmt/sparse_encoder.h"
 #include "detection/cmt/vovnet.h"
 #include "detection/cmt/voxels.h"
-#include "camber/detection/cmt_head.h"
 #include "detection/resnet.h"
 #include "detection/task_heads.h"
 #include "support/comparison.h"
@@ -124,8 +124,8 @@ TEST(CmtResNet, EqualsItsDefinition) {
       y = layer(state, name + "conv2", name + "bn2", y, stride, 1e-5);
       y = normed(state, name + "bn3", convolved(state, name + "conv3", y, 1), 1e-5);
       if (b == 0)
-        x = normed(state, name + "downsample.1",
-                   torch::conv2d(x, state.at(name + "downsample.0.weight"), {}, stride), 1e-5);
+        x = normed(state, name + "downsample.1", torch::conv2d(x, state.at(name + "downsample.0.weight"), {}, stride),
+                   1e-5);
       x = (y + x).clamp_min(0);
     }
     stages.push_back(x);
@@ -145,14 +145,15 @@ TEST(CmtBevBackbone, EqualsItsDefinition) {
   for (int s = 0; s < 2; ++s) {
     for (int i = 0; i < 3; ++i) {
       const std::string name = "blocks." + std::to_string(s) + ".";
-      x = layer(state, name + std::to_string(3 * i), name + std::to_string(3 * i + 1), x, s == 1 && i == 0 ? 2 : 1, 1e-3);
+      x = layer(state, name + std::to_string(3 * i), name + std::to_string(3 * i + 1), x, s == 1 && i == 0 ? 2 : 1,
+                1e-3);
     }
     levels.push_back(x);
   }
   const auto near = layer(up, "deblocks.0.0", "deblocks.0.1", levels[0], 1, 1e-3);
-  const auto far = normed(up, "deblocks.1.1",
-                          torch::conv_transpose2d(levels[1], up.at("deblocks.1.0.weight"), {}, 2), 1e-3)
-                       .clamp_min(0);
+  const auto far =
+      normed(up, "deblocks.1.1", torch::conv_transpose2d(levels[1], up.at("deblocks.1.0.weight"), {}, 2), 1e-3)
+          .clamp_min(0);
   const auto out = second->forward(map);
   EXPECT_TRUE(close(out[1], levels[1], 1e-12));
   EXPECT_TRUE(close(pyramid->forward(out), torch::cat({near, far}, 1), 1e-12));
@@ -181,9 +182,7 @@ class DenseEncoder {
   torch::Tensor result() const { return map_.flatten(1, 2); }
 
  private:
-  torch::Tensor weight(const std::string& name) const {
-    return state_.at(name + ".weight").permute({0, 4, 1, 2, 3});
-  }
+  torch::Tensor weight(const std::string& name) const { return state_.at(name + ".weight").permute({0, 4, 1, 2, 3}); }
   void step(const torch::Tensor& convolved, const std::string& norm, const torch::Tensor& residual) {
     const auto shape = [](const torch::Tensor& t) { return t.view({1, -1, 1, 1, 1}); };
     const auto scale = state_.at(norm + ".weight") / torch::sqrt(state_.at(norm + ".running_var") + 1e-3);
@@ -245,7 +244,8 @@ TEST(CmtSparseEncoder, TakesEmptyCloudsAndOneVoxel) {
     const auto nothing = encoder->forward(torch::zeros({0, 3}, torch::kDouble), torch::zeros({0, 4}, torch::kInt), 2);
     EXPECT_EQ(nothing.abs().sum().item<double>(), 0);
     EXPECT_EQ(nothing.size(0), 2);
-    const auto one = encoder->forward(torch::ones({1, 3}, torch::kDouble), torch::tensor({{1, 4, 5, 6}}, torch::kInt), 2);
+    const auto one =
+        encoder->forward(torch::ones({1, 3}, torch::kDouble), torch::tensor({{1, 4, 5, 6}}, torch::kInt), 2);
     EXPECT_EQ(one[0].abs().sum().item<double>(), 0);
     EXPECT_TRUE(one.isfinite().all().item<bool>());
   }
@@ -258,20 +258,22 @@ TEST(CmtVoxels, CountPointsByTheirFloatIndex) {
   EXPECT_EQ(limits.max_voxels, 120000);
   const float nan = std::numeric_limits<float>::quiet_NaN(), far = std::numeric_limits<float>::infinity();
   // In two clouds: a voxel twice, points outside on every side, one that is no number, and the same voxel again.
-  const auto points = torch::tensor({0.05F, 0.05F, 0.1F, 10.0F, 0.0F, 0.06F, 0.01F, 0.05F, 20.0F, 0.1F,
-                                     12.8F, 0.0F, 0.0F, 1.0F, 0.0F,   -12.9F, 0.0F, 0.0F, 1.0F, 0.0F,
-                                     0.0F, 0.0F, 3.0F, 1.0F, 0.0F,    nan, 0.0F, 0.0F, 1.0F, 0.0F,
-                                     0.0F, far, 0.0F, 1.0F, 0.0F,     -12.8F, 12.75F, -5.0F, 7.0F, 0.0F,
-                                     0.05F, 0.05F, 0.1F, 30.0F, 0.0F})
-                          .view({9, 5});
-  const auto voxels = cmt::voxelise(points, torch::tensor({0, 8, 9}, torch::kLong), torch::tensor({0, 1}, torch::kLong),
-                                    limits);
-  EXPECT_TRUE(voxels.coordinates.equal(torch::tensor({{0, 25, 128, 128}, {0, 0, 255, 0}, {1, 25, 128, 128}}, torch::kInt)));
+  const auto points =
+      torch::tensor({0.05F,  0.05F, 0.1F, 10.0F,  0.0F,  0.06F, 0.01F, 0.05F, 20.0F, 0.1F, 12.8F, 0.0F,
+                     0.0F,   1.0F,  0.0F, -12.9F, 0.0F,  0.0F,  1.0F,  0.0F,  0.0F,  0.0F, 3.0F,  1.0F,
+                     0.0F,   nan,   0.0F, 0.0F,   1.0F,  0.0F,  0.0F,  far,   0.0F,  1.0F, 0.0F,  -12.8F,
+                     12.75F, -5.0F, 7.0F, 0.0F,   0.05F, 0.05F, 0.1F,  30.0F, 0.0F})
+          .view({9, 5});
+  const auto voxels =
+      cmt::voxelise(points, torch::tensor({0, 8, 9}, torch::kLong), torch::tensor({0, 1}, torch::kLong), limits);
+  EXPECT_TRUE(
+      voxels.coordinates.equal(torch::tensor({{0, 25, 128, 128}, {0, 0, 255, 0}, {1, 25, 128, 128}}, torch::kInt)));
   EXPECT_TRUE(voxels.counts.equal(torch::tensor({2, 1, 1}, torch::kLong)));
   EXPECT_TRUE(voxels.rows.equal(torch::tensor({0, 1, 7, 8}, torch::kLong)));
   const auto means = cmt::mean_of_voxels(points, voxels, torch::kDouble);
   EXPECT_NEAR(means[0][3].item<double>(), 15, 1e-12);
-  const auto second = cmt::voxelise(points, torch::tensor({0, 8, 9}, torch::kLong), torch::tensor({1}, torch::kLong), limits);
+  const auto second =
+      cmt::voxelise(points, torch::tensor({0, 8, 9}, torch::kLong), torch::tensor({1}, torch::kLong), limits);
   EXPECT_TRUE(second.coordinates.equal(torch::tensor({{0, 25, 128, 128}}, torch::kInt)));
   const auto none = cmt::voxelise(torch::zeros({0, 5}), torch::tensor({0, 0}, torch::kLong),
                                   torch::tensor({0}, torch::kLong), limits);
@@ -296,9 +298,9 @@ TEST(CmtTaskHeads, JoinNeighbouringQueriesAsGroupedConvolutionsDo) {
     const auto spread = torch::sqrt(first.var(-1, false, true) + 1e-6);
     const auto active =
         ((first - first.mean(-1, true)) / spread * p["norm_weight"][l][5] + p["norm_bias"][l][5]).clamp_min(0);
-    const auto expected = torch::conv1d(active.transpose(1, 2), taps(p["classes_weight"][l], inner),
-                                        p["classes_bias"][l], 1, 1)
-                              .transpose(1, 2);
+    const auto expected =
+        torch::conv1d(active.transpose(1, 2), taps(p["classes_weight"][l], inner), p["classes_bias"][l], 1, 1)
+            .transpose(1, 2);
     EXPECT_TRUE(close(out.logits, expected, 1e-12)) << l;
   }
 }

@@ -1,11 +1,12 @@
 // The published models as options, and what they make of frames.
+#include "camber/config/options.h"
+
 #include <fstream>
 
-#include "camber/config/options.h"
+#include "camber/detection/cmt_head.h"
 #include "camber/nn/query_projection.h"
 #include "camber/runs/detector_options.h"
 #include "cmt/recipe.h"
-#include "camber/detection/cmt_head.h"
 #include "detection/encoders.h"
 #include "detection/position_embedding.h"
 #include "support/comparison.h"
@@ -41,12 +42,16 @@ TEST(CmtOptions, RefusesWhatDoesNotHoldTogether) {
             "[Detector] encoder.cmt.voxel must be an eighth of space.cell 0.800000, got 0.075000");
   EXPECT_EQ(refused([](auto& o) { o.space.grid_cells = 136; }),
             "[Detector] space.grid_cells must stay inside the range, got 136 cells of 0.800000 m");
-  EXPECT_EQ(refused([](auto& o) { o.encoder.cmt.sparse_channels = {16, 32}; }),
+  EXPECT_EQ(refused([](auto& o) {
+              o.encoder.cmt.sparse_channels = {16, 32};
+            }),
             "[Detector] encoder.cmt.sparse_channels must hold four widths, got 2");
   EXPECT_EQ(refused([](auto& o) { o.encoder.cmt.voxel_height = 0.4; }),
             "[Detector] encoder.cmt.voxel_height must cut the space into at least 24 heights, got 0.400000 m");
   EXPECT_EQ(refused([](auto& o) { o.head.task_kernel = 2; }), "[Detector] head.task_kernel must be odd, got 2");
-  EXPECT_EQ(refused([](auto& o) { o.head.centre_limits = {1, 2}; }),
+  EXPECT_EQ(refused([](auto& o) {
+              o.head.centre_limits = {1, 2};
+            }),
             "[Detector] head.centre_limits must hold six numbers or none, got 2");
   EXPECT_EQ(refused([](auto& o) { o.encoder.feature_stride = 8; }),
             "[Detector] encoder.feature_stride must be 16 for CMT's encoders, got 8");
@@ -67,7 +72,8 @@ TEST(CmtOptions, WindowsLieOnTrueCellsAndEmbeddingsAsPublished) {
   small.head.decoder.width = 16;
   CmtPositionsImpl positions(small);
   const auto keys = positions.keys(scene, 1)[0];
-  const auto there = positions.queries(torch::tensor({{{(117.5F / 128) * 108 - 54, 0.5F / 128 * 108 - 54, 0.0F}}}), scene);
+  const auto there =
+      positions.queries(torch::tensor({{{(117.5F / 128) * 108 - 54, 0.5F / 128 * 108 - 54, 0.0F}}}), scene);
   EXPECT_TRUE(close(keys[117], there[0][0], 1e-5));
 }
 
@@ -75,8 +81,10 @@ TEST(CmtOptions, VoxelsBeyondTheGridAreDropped) {
   auto options = small_options();
   options.space.grid_cells = 24;  // of 32
   const auto encoder = make_cmt_lidar_encoder(options);
-  const auto points = torch::tensor({{0.0F, 0.0F, 0.0F, 1.0F, 0.0F}, {10.0F, 0.0F, 0.0F, 2.0F, 0.0F},
-                                     {0.0F, 7.0F, 0.0F, 3.0F, 0.0F}, {1.0F, 1.0F, 0.0F, 4.0F, 0.0F}});
+  const auto points = torch::tensor({{0.0F, 0.0F, 0.0F, 1.0F, 0.0F},
+                                     {10.0F, 0.0F, 0.0F, 2.0F, 0.0F},
+                                     {0.0F, 7.0F, 0.0F, 3.0F, 0.0F},
+                                     {1.0F, 1.0F, 0.0F, 4.0F, 0.0F}});
   const auto grouped = encoder->group(points, torch::tensor({0, 4}, torch::kLong), torch::tensor({0}, torch::kLong));
   EXPECT_TRUE(grouped.features.select(1, 3).equal(torch::tensor({1.0F, 4.0F})));
   EXPECT_EQ(encoder->forward(grouped, 1).sizes(), (torch::IntArrayRef{1, 128, 24, 24}));
@@ -121,8 +129,8 @@ TEST(CmtCollate, KeepsIntensitiesAndNormalisesImagesAsTheOriginal) {
     for (std::int64_t plane = 0; plane < 3; ++plane) {
       const auto byte = static_cast<float>(bytes[static_cast<std::size_t>(3 * pixel + 2 - plane)]);  // blue first
       const auto at = static_cast<std::size_t>(plane);
-      const auto expected =
-          static_cast<float>(static_cast<double>(byte - kCmtImageMean[at]) * (1 / static_cast<double>(kCmtImageDeviation[at])));
+      const auto expected = static_cast<float>(static_cast<double>(byte - kCmtImageMean[at]) *
+                                               (1 / static_cast<double>(kCmtImageDeviation[at])));
       EXPECT_EQ(images[plane].flatten()[pixel].item<float>(), expected);
     }
 }

@@ -51,9 +51,13 @@ TEST_F(CmtProgram, TakesWeightsInAndGivesThemBack) {
 TEST_F(CmtProgram, RefusesInOneSentence) {
   const std::string whole = storage::read_file(folder_ / "trained.pth");
   std::ofstream(folder_ / "cut.pth", std::ios::binary) << whole.substr(0, whole.size() / 2);
-  expect_refused(import_file("cut.pth"), "cut.pth must be a file of torch.save, but its archive is cut short or damaged");
+  expect_refused(import_file("cut.pth"),
+                 "cut.pth must be a file of torch.save, but its archive is cut short or damaged");
   {
-    const std::string pickle = "\x80\x02" "cos\nsystem\nU\x0c" "touch bombed\x85R.";
+    const std::string pickle =
+        "\x80\x02"
+        "cos\nsystem\nU\x0c"
+        "touch bombed\x85R.";
     caffe2::serialize::PyTorchStreamWriter archive((folder_ / "bomb.pth").string());
     archive.writeRecord("data.pkl", pickle.data(), pickle.size());
     archive.writeEndOfFile();

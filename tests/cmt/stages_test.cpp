@@ -152,8 +152,8 @@ TEST_P(CmtStages, OutputsAndBoxes) {
   ASSERT_EQ(std::ssize(found), boxes.size(0));
   for (std::int64_t i = 0; i < boxes.size(0); ++i) {
     const auto& [box, velocity, score, label, query, trust, mass] = found[static_cast<std::size_t>(i)];
-    const auto ours = torch::tensor({box.center[0], box.center[1], box.center[2] - box.height / 2, box.length, box.width,
-                                     box.height, box.yaw, velocity[0], velocity[1]},
+    const auto ours = torch::tensor({box.center[0], box.center[1], box.center[2] - box.height / 2, box.length,
+                                     box.width, box.height, box.yaw, velocity[0], velocity[1]},
                                     torch::kDouble);
     EXPECT_TRUE(within(ours, boxes[i], is_double() ? 1e-5 : 1e-3)) << i;
     EXPECT_NEAR(score, scores[i].item<double>(), is_double() ? 1e-10 : 1e-5) << i;
@@ -181,13 +181,12 @@ TEST_F(CmtGolden, VoxelLimitsKeepTheFirst) {
     std::string name;
     std::int64_t points, voxels;
   };
-  for (const auto& [name, max_points, max_voxels] : {Case{"points3", 3, 160000}, Case{"voxels2000", 10, 2000},
-                                                     Case{"both", 2, 1500}}) {
+  for (const auto& [name, max_points, max_voxels] :
+       {Case{"points3", 3, 160000}, Case{"voxels2000", 10, 2000}, Case{"both", 2, 1500}}) {
     auto options = cmt::VoxelOptions::of(small_options(), false);
     options.max_points = max_points;
     options.max_voxels = max_voxels;
-    const auto voxels =
-        cmt::voxelise(batch.points, batch.point_offsets, torch::tensor({std::int64_t{0}}), options);
+    const auto voxels = cmt::voxelise(batch.points, batch.point_offsets, torch::tensor({std::int64_t{0}}), options);
     EXPECT_TRUE(voxels.coordinates.narrow(1, 1, 3).equal(golden[name + ".coors"])) << name;
     EXPECT_TRUE(voxels.counts.equal(golden[name + ".num_points"].to(torch::kLong))) << name;
     if (!golden.has(name + ".voxels")) continue;
@@ -204,8 +203,8 @@ TEST_F(CmtGolden, BatchOfTwo) {
   auto detector = detector_in(torch::kFloat);
   const auto output = detector->forward(batch);
   for (const auto& name : kHeads)
-    EXPECT_TRUE(within(head_output(output, name), golden["out." + name],
-                       name == "center" || name == "height" ? 1e-3 : 1e-4))
+    EXPECT_TRUE(
+        within(head_output(output, name), golden["out." + name], name == "center" || name == "height" ? 1e-3 : 1e-4))
         << name;
   const auto found = detector->decode(output, batch);
   for (const std::size_t b : {std::size_t{0}, std::size_t{1}}) {

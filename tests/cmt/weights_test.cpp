@@ -1,4 +1,6 @@
 // The names, shapes and layouts of CMT's weights, in and out.
+#include "camber/detection/weights.h"
+
 #include <fstream>
 #include <set>
 
@@ -6,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "camber/detection/cmt_weights.h"
-#include "camber/detection/weights.h"
 #include "cmt/golden_fixture.h"
 #include "cmt/recipe.h"
 #include "storage/scratch_folder.h"
@@ -25,9 +26,9 @@ struct Model {
   std::int64_t parameters;
 };
 const std::vector<Model> kPublished = {{"cmt_r50", "cmt_voxel0100_r50_800x320_cbgs", 689, 40919572},
-                                    {"cmt_vov", "cmt_voxel0075_vov_1600x640_cbgs", 997, 86607380},
-                                    {"cmt_lidar", "cmt_lidar_voxel0075_cbgs", 361, 16769492},
-                                    {"cmt_camera", "cmt_camera_vov_1600x640_cbgs", 781, 78156100}};
+                                       {"cmt_vov", "cmt_voxel0075_vov_1600x640_cbgs", 997, 86607380},
+                                       {"cmt_lidar", "cmt_lidar_voxel0075_cbgs", 361, 16769492},
+                                       {"cmt_camera", "cmt_camera_vov_1600x640_cbgs", 781, 78156100}};
 
 // Numbers of those shapes that differ from tensor to tensor and within them.
 std::vector<NamedTensor> numbered(const std::vector<NamedTensor>& like) {
@@ -41,7 +42,8 @@ std::vector<NamedTensor> numbered(const std::vector<NamedTensor>& like) {
   return state;
 }
 
-::testing::AssertionResult equal_states(const std::vector<NamedTensor>& actual, const std::vector<NamedTensor>& expected) {
+::testing::AssertionResult equal_states(const std::vector<NamedTensor>& actual,
+                                        const std::vector<NamedTensor>& expected) {
   if (actual.size() != expected.size())
     return ::testing::AssertionFailure() << actual.size() << " tensors, expected " << expected.size();
   std::map<std::string, torch::Tensor> named;
@@ -167,8 +169,9 @@ TEST_F(CmtWeights, RefusesAnotherModelInOneSentence) {
   const auto sentence = refusal({{"backbone.conv1.weight", torch::zeros({3})}, {"fc.bias", torch::zeros({2})}});
   EXPECT_NE(sentence.find("got 0 that fit"), std::string::npos) << sentence;
   EXPECT_EQ(sentence.find('\n'), std::string::npos);
-  EXPECT_NE(error_of([&] { import_cmt({{"fc.bias", torch::zeros({2})}}, *detector_, "f", TakenWeights::kAverage, true); })
-                .find("got 0 that fit"),
+  EXPECT_NE(error_of([&] {
+              import_cmt({{"fc.bias", torch::zeros({2})}}, *detector_, "f", TakenWeights::kAverage, true);
+            }).find("got 0 that fit"),
             std::string::npos);
   Detector other(DetectorOptions::small());
   EXPECT_EQ(error_of([&] { import_cmt(state_, *other, "f"); }),

@@ -36,7 +36,7 @@ torch::Tensor by_hand(torch::nn::Module& module, const std::string& name, const 
 
 // Points along the ray of a pixel, over the space, as one row.
 torch::Tensor ray_inputs(const geometry::Camera& camera, const SpaceOptions& space, std::int64_t depths, double u,
-                         double v) {
+                         double v, double w = 1) {
   const auto inverse = geometry::inverse(camera.lidar_to_image);
   std::vector<double> row;
   const std::array<double, 3> low = {space.x_min, space.y_min, space.z_min},
@@ -45,7 +45,7 @@ torch::Tensor ray_inputs(const geometry::Camera& camera, const SpaceOptions& spa
     const double d = 1 + static_cast<double>(k) * (space.x_max - 1) / static_cast<double>(depths);
     for (std::size_t i = 0; i < 3; ++i) {
       const double p =
-          inverse[4 * i] * u * d + inverse[4 * i + 1] * v * d + inverse[4 * i + 2] * d + inverse[4 * i + 3];
+          inverse[4 * i] * u * d + inverse[4 * i + 1] * v * d + inverse[4 * i + 2] * w * d + inverse[4 * i + 3];
       row.push_back((p - low[i]) / (high[i] - low[i]));
     }
   }
@@ -96,7 +96,8 @@ TEST(CmtPositions, QueriesSumOverEveryCameraThatSeesThem) {
     const auto p = camera.project({12, 1, -0.6});
     ASSERT_TRUE(camera.sees(p));
     const double share = p.depth / (p.depth + 1e-6);  // CMT adds 1e-6 to the depth that divides
-    expected = expected + by_hand(*c.positions, "rv", ray_inputs(camera, c.options.space, 5, p.u * share, p.v * share));
+    expected =
+        expected + by_hand(*c.positions, "rv", ray_inputs(camera, c.options.space, 5, p.u * share, p.v * share, share));
   }
   EXPECT_TRUE(close(embedded[0][0], expected, 1e-10));
   EXPECT_TRUE(close(embedded[0][1], by_hand(*c.positions, "bev", pos2embed(position(-9, 2), 64)), 1e-12));

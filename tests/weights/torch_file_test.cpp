@@ -3,9 +3,8 @@
 
 #include <fstream>
 
-#include <gtest/gtest.h>
-
 #include <caffe2/serialize/inline_container.h>
+#include <gtest/gtest.h>
 
 #include "camber/storage/file.h"
 #include "storage/scratch_folder.h"
@@ -55,7 +54,8 @@ std::string text_of(std::string_view text) {
 std::string one_tensor(const std::string& offset, const std::string& sizes, const std::string& strides) {
   return "\x80\x02}" + text_of("w") + "ctorch._utils\n_rebuild_tensor_v2\n((" + text_of("storage") +
          "ctorch\nFloatStorage\n" + text_of("0") + text_of("cuda:0") + "K\x08tQ" + offset + sizes + strides +
-         "\x89" "ccollections\nOrderedDict\n)RtRs.";
+         "\x89"
+         "ccollections\nOrderedDict\n)RtRs.";
 }
 
 TEST_F(TorchFiles, ReadsWhatItWrites) {
@@ -86,18 +86,27 @@ TEST_F(TorchFiles, RefusesTensorsBeyondTheirStorage) {
   const std::string huge("\x8a\x08\0\0\0\0\0\0\0\x40", 10);
   write_archive(one_tensor(std::string("K\0", 2), huge + "\x85", huge + "\x85"));
   EXPECT_EQ(refusal(), "tensor 'w' reaches beyond its storage");
+  write_archive(one_tensor(std::string("K\0", 2), huge + "\x85", std::string("K\0\x85", 3)));
+  EXPECT_EQ(refusal(), "tensor 'w' says to be larger than the file");
   write_archive(one_tensor("J\xff\xff\xff\xff", "K\x01\x85", "K\x01\x85"));
   EXPECT_EQ(refusal(), "tensor 'w' reaches beyond its storage");
 }
 
 TEST_F(TorchFiles, RefusesToCallAnythingElse) {
   const std::string sentence = "which makes no weights; nothing of it was run";
-  write_archive("\x80\x02" "cposix\nsystem\n" + text_of("touch bombed") + "\x85R.");
+  write_archive(
+      "\x80\x02"
+      "cposix\nsystem\n" +
+      text_of("touch bombed") + "\x85R.");
   EXPECT_EQ(refusal(), "it asks to call 'posix.system', " + sentence);
-  write_archive("\x80\x04" + std::string("\x8c\x08" "builtins\x8c\x04" "eval\x93\x8c\x03" "1+1\x85R."));
+  write_archive("\x80\x04" + std::string("\x8c\x08"
+                                         "builtins\x8c\x04"
+                                         "eval\x93\x8c\x03"
+                                         "1+1\x85R."));
   EXPECT_EQ(refusal(), "it asks to call 'builtins.eval', " + sentence);
   // Beside weights that are sound, where nobody would look.
-  write_archive("\x80\x02}(" + text_of("meta") + "csubprocess\nPopen\n" + text_of("x") + "\x85R" + text_of("y") + "K\x01u.");
+  write_archive("\x80\x02}(" + text_of("meta") + "csubprocess\nPopen\n" + text_of("x") + "\x85R" + text_of("y") +
+                "K\x01u.");
   EXPECT_EQ(refusal(), "it asks to call 'subprocess.Popen', " + sentence);
   EXPECT_FALSE(std::filesystem::exists("bombed"));
 }
@@ -134,16 +143,20 @@ TEST_F(TorchFiles, RefusesFilesThatAreCutShortAtAnyLength) {
 }
 
 TEST_F(TorchFiles, RefusesPicklesThatAreDamaged) {
-  for (const std::string pickle : {"", "\x80", "\x80\x02", "\x80\x02R.", "\x80\x02(.", "\x80\x02t.", "\x80\x02}s.", "\x80\x02h\x05.",
-                                   "\x80\x02\x87.", "\x80\x02K\x01Q.", "\x80\x02X\xff\xff\xff\xff", "\x80\x02\xfe.",
-                                   "\x80\x02}K\x01K\x02R.", "\x80\x02" "cposix", "\x80\x02."}) {
+  for (const std::string pickle :
+       {"", "\x80", "\x80\x02", "\x80\x02R.", "\x80\x02(.", "\x80\x02t.", "\x80\x02}s.", "\x80\x02h\x05.",
+        "\x80\x02\x87.", "\x80\x02K\x01Q.", "\x80\x02X\xff\xff\xff\xff", "\x80\x02\xfe.", "\x80\x02}K\x01K\x02R.",
+        "\x80\x02"
+        "cposix",
+        "\x80\x02."}) {
     write_archive(pickle);
     EXPECT_FALSE(refusal().empty());
   }
 }
 
 TEST_F(TorchFiles, SaysWhatOldAndOtherFilesAre) {
-  std::ofstream(folder_ / "file.pth", std::ios::binary) << "\x80\x02\x8a\nl\xfc\x9c" "F\xf9 j\xa8P\x19.";
+  std::ofstream(folder_ / "file.pth", std::ios::binary) << "\x80\x02\x8a\nl\xfc\x9c"
+                                                           "F\xf9 j\xa8P\x19.";
   EXPECT_EQ(refusal(), "it is no zip archive: torch before 1.6 wrote others, which torch.load and torch.save renew");
   EXPECT_NE(error_of([&] { TorchFile(folder_ / "none.pth"); }).find("must be a file that can be read"),
             std::string::npos);

@@ -59,8 +59,7 @@ struct CmtEncoderOptions {
             config::Range{.min = 1});
     visitor("max_voxels", max_voxels, "voxels of a cloud otherwise", config::Range{.min = 1});
     visitor("sparse_channels", sparse_channels, "widths of the sparse encoder's four stages");
-    visitor("sparse_outputs", sparse_outputs, "channels a height of the sparse encoder's map",
-            config::Range{.min = 1});
+    visitor("sparse_outputs", sparse_outputs, "channels a height of the sparse encoder's map", config::Range{.min = 1});
     visitor("bev_backbone_channels", bev_backbone_channels, "widths of the two stages on the bird's-eye map");
     visitor("bev_backbone_layers", bev_backbone_layers, "convolutions of each of them after the first",
             config::Range{.min = 0});

@@ -45,9 +45,10 @@ std::vector<std::string> names_beyond_cmt(const DetectorImpl& detector);
 /// The tensors of a file of torch.save (.pth, whatever its name) or of safetensors, without an optimiser's.
 std::vector<weights::NamedTensor> read_cmt_file(const std::filesystem::path& file);
 
-/// Writes export_cmt(). FILE.safetensors lies as in spconv 1 unless `layout` says otherwise, FILE.pth as in spconv 2 with
-/// the _metadata that tells mmdetection3d so: either is what it loads without further ado. Throws std::invalid_argument
-/// for another ending, and for a FILE.pth that is to lie as in spconv 1, which its _metadata would have to deny.
+/// Writes export_cmt(). FILE.safetensors lies as in spconv 1 unless `layout` says otherwise, FILE.pth as in spconv 2
+/// with the _metadata that tells mmdetection3d so: either is what it loads without further ado. Throws
+/// std::invalid_argument for another ending, and for a FILE.pth that is to lie as in spconv 1, which its _metadata
+/// would have to deny.
 void write_cmt_file(const DetectorImpl& detector, const std::filesystem::path& file,
                     std::optional<SpconvLayout> layout = std::nullopt);
 

@@ -97,8 +97,8 @@ struct SpaceOptions {
             "cells of the grid along x and y, from x_min and y_min on; 0: as many as fill the range",
             config::Range{.min = 0});
   }
-  /// Refuses ranges that the cells do not fill, grids that reach out of the range, and pillars that are not half as wide
-  /// as a cell.
+  /// Refuses ranges that the cells do not fill, grids that reach out of the range, and pillars that are not half as
+  /// wide as a cell.
   void validate() const;
   /// The cells of the keys. With grid_cells they may leave a part of the range without keys, as CMT's published
   /// cmt_voxel0100_r50 does: 128 cells of 0.8 m from -54 m on, in a range that ends at +54 m.
@@ -127,7 +127,8 @@ struct EncoderOptions {
     visitor("features", features, "features: folder with the maps of a frame in SAMPLE_TOKEN.safetensors");
     visitor("image_width", image_width, "width of the network's image", config::Range{.min = 8});
     visitor("image_height", image_height, "height of the network's image", config::Range{.min = 8});
-    visitor("feature_stride", feature_stride, "pixels a feature cell; small 8, reference and cmt 16", config::Range{.min = 1});
+    visitor("feature_stride", feature_stride, "pixels a feature cell; small 8, reference and cmt 16",
+            config::Range{.min = 1});
     visitor("previous_sweeps", previous_sweeps, "LiDAR sweeps before the key frame", config::Range{.min = 0});
     visitor("pillar_width", pillar_width, "numbers that describe a pillar", config::Range{.min = 1});
     visitor("bev_channels", bev_channels, "channels of the bird's-eye map that enters the head",
@@ -185,8 +186,9 @@ struct HeadOptions {
     visitor("cue_input", cue_input, "the cues as an input of the queries (a control without bias)");
     visitor("max_detections", max_detections, "boxes a frame", config::Range{.min = 1, .max = 500});
     visitor("score_threshold", score_threshold, "boxes below it are left out", config::Range{0, 1});
-    visitor("centre_limits", centre_limits,
-            "boxes whose centre lies outside are left out: x, y, z from and x, y, z to; none: a tenth beyond the space");
+    visitor(
+        "centre_limits", centre_limits,
+        "boxes whose centre lies outside are left out: x, y, z from and x, y, z to; none: a tenth beyond the space");
     visitor("decoder", decoder, "the transformer");
   }
   void validate() const;
@@ -294,7 +296,8 @@ struct ParameterRule {
 };
 
 /// Cue gains x 3 without decay, the content route of the router x 0.1; with the reference and CMT's encoders the
-/// image backbone x 0.01 (decay x 5) and its neck x 0.1. Only rules that match a parameter of such a detector are listed.
+/// image backbone x 0.01 (decay x 5) and its neck x 0.1. Only rules that match a parameter of such a detector are
+/// listed.
 std::vector<ParameterRule> parameter_rules(const DetectorOptions& options);
 
 }  // namespace camber::detection

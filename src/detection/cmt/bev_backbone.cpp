@@ -15,8 +15,8 @@ void add_norm(torch::nn::Sequential& to, std::int64_t channels) {
 
 void add_layer(torch::nn::Sequential& to, std::int64_t inputs, std::int64_t outputs, std::int64_t size,
                std::int64_t stride) {
-  to->push_back(torch::nn::Conv2d(
-      torch::nn::Conv2dOptions(inputs, outputs, size).stride(stride).padding(size / 2).bias(false)));
+  to->push_back(
+      torch::nn::Conv2d(torch::nn::Conv2dOptions(inputs, outputs, size).stride(stride).padding(size / 2).bias(false)));
   add_norm(to, outputs);
 }
 

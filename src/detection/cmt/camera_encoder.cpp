@@ -23,7 +23,8 @@ class CpfpnImpl : public torch::nn::Module {
  public:
   CpfpnImpl(const std::array<std::int64_t, 2>& inputs, std::int64_t channels) {
     laterals_ = register_module("lateral_convs", torch::nn::ModuleList());
-    for (const std::int64_t width : inputs) laterals_->push_back(ConvModule(torch::nn::Conv2dOptions(width, channels, 1)));
+    for (const std::int64_t width : inputs)
+      laterals_->push_back(ConvModule(torch::nn::Conv2dOptions(width, channels, 1)));
     outputs_ = register_module("fpn_convs", torch::nn::ModuleList());
     outputs_->push_back(ConvModule(torch::nn::Conv2dOptions(channels, channels, 3).padding(1)));
   }

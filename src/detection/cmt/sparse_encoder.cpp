@@ -109,7 +109,8 @@ torch::Tensor SparseEncoderImpl::forward(const torch::Tensor& features, const to
       record("conv_input");
     }
     for (const std::size_t block : {std::size_t{0}, std::size_t{1}}) {
-      map.features = std::static_pointer_cast<SparseBlockImpl>(blocks_[2 * stage + block])->forward(map.features, indices);
+      map.features =
+          std::static_pointer_cast<SparseBlockImpl>(blocks_[2 * stage + block])->forward(map.features, indices);
       record(name + std::to_string(block));
     }
     if (stage + 1 == options_.channels.size()) break;

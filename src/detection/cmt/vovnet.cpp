@@ -18,9 +18,9 @@ namespace {
 // "<name>/conv", "<name>/norm", "<name>/relu".
 void add_convolution(torch::nn::Sequential& to, const std::string& name, std::int64_t inputs, std::int64_t outputs,
                      std::int64_t size, std::int64_t stride) {
-  to->push_back(name + "/conv",
-                torch::nn::Conv2d(
-                    torch::nn::Conv2dOptions(inputs, outputs, size).stride(stride).padding(size / 2).bias(false)));
+  to->push_back(
+      name + "/conv",
+      torch::nn::Conv2d(torch::nn::Conv2dOptions(inputs, outputs, size).stride(stride).padding(size / 2).bias(false)));
   to->push_back(name + "/norm", torch::nn::BatchNorm2d(outputs));
   to->push_back(name + "/relu", torch::nn::ReLU(torch::nn::ReLUOptions(/*inplace=*/true)));
 }
@@ -57,8 +57,7 @@ class AggregationBlockImpl : public torch::nn::Module {
       layers_->push_back(convolution_named(name + "_" + std::to_string(i), channels, inner, 3));
       channels = inner;
     }
-    concat_ = register_module("concat",
-                              convolution_named(name + "_concat", inputs + convolutions * inner, outputs, 1));
+    concat_ = register_module("concat", convolution_named(name + "_concat", inputs + convolutions * inner, outputs, 1));
     ese_ = register_module("ese", SqueezeExcitation(outputs));
   }
   torch::Tensor forward(const torch::Tensor& input) {
@@ -92,8 +91,8 @@ VovNetImpl::VovNetImpl(const VovNetShape& shape) {
       stage->push_back("Pooling", torch::nn::MaxPool2d(torch::nn::MaxPool2dOptions(3).stride(2).ceil_mode(true)));
     for (std::int64_t block = 0; block < shape.blocks[i]; ++block) {
       const std::string name = "OSA" + number + "_" + std::to_string(block + 1);
-      stage->push_back(std::string(name), AggregationBlock(name, channels, shape.inner[i], shape.outputs[i], shape.convolutions,
-                                              block > 0));
+      stage->push_back(std::string(name), AggregationBlock(name, channels, shape.inner[i], shape.outputs[i],
+                                                           shape.convolutions, block > 0));
       channels = shape.outputs[i];
     }
     stages_[i] = register_module("stage" + number, stage);

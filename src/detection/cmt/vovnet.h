@@ -12,7 +12,7 @@ namespace camber::detection::cmt {
 /// Widths of a VoVNet with effective squeeze and excitation; the defaults are V-99-eSE.
 struct VovNetShape {
   std::array<std::int64_t, 3> stem{64, 64, 128};
-  std::array<std::int64_t, 4> inner{128, 160, 192, 224};      // of a stage's 3x3 convolutions
+  std::array<std::int64_t, 4> inner{128, 160, 192, 224};     // of a stage's 3x3 convolutions
   std::array<std::int64_t, 4> outputs{256, 512, 768, 1024};  // of its blocks
   std::array<std::int64_t, 4> blocks{1, 3, 9, 3};
   std::int64_t convolutions = 5;  // of a block

@@ -1,11 +1,10 @@
-#include "camber/detection/cmt_weights.h"
-
 #include <algorithm>
 #include <array>
 #include <map>
 #include <set>
 #include <stdexcept>
 
+#include "camber/detection/cmt_weights.h"
 #include "detection/cmt/weight_files.h"
 
 namespace camber::detection {
@@ -78,8 +77,8 @@ std::string original_name(const std::string& name) {
       if (const auto at = result.find(part); at != std::string::npos) return result.replace(at, part.size(), replaced);
     return result;
   }
-  throw std::invalid_argument("[cmt] the detector must be CMT's (encoder.kind = \"cmt\" with CMT's head), got '" + name +
-                              "', which the original does not have");
+  throw std::invalid_argument("[cmt] the detector must be CMT's (encoder.kind = \"cmt\" with CMT's head), got '" +
+                              name + "', which the original does not have");
 }
 
 // Convolutions over the decoder layers' groups: rows [inner * layer, ..) of the first, [c * layer, ..) of the last.
@@ -96,8 +95,8 @@ void add_task_heads(std::vector<Counterpart>& to, const std::map<std::string, to
       return stack.unflatten(2, {kernel, channels}).transpose(2, 3);
     };
     const auto weight = at(std::string(kTasks[t].ours) + "_weight"), bias = at(std::string(kTasks[t].ours) + "_bias");
-    to.push_back({name + "0.weight", taps_last(hidden.narrow(1, task * inner, inner), width),
-                  {layers * inner, width, kernel}});
+    to.push_back(
+        {name + "0.weight", taps_last(hidden.narrow(1, task * inner, inner), width), {layers * inner, width, kernel}});
     to.push_back({name + "1.weight", norm_weight.select(1, task), {layers * inner}});
     to.push_back({name + "1.bias", norm_bias.select(1, task), {layers * inner}});
     to.push_back({name + "3.weight", taps_last(weight, inner), {layers * weight.size(1), inner, kernel}});
