@@ -70,7 +70,7 @@ detection::DetectorOptions detector_of_config(const std::string& config) {
   return config::load<DetectorTrainingOptions>({.file = config}).detector;
 }
 
-std::vector<data::Index> evenly_spaced(const std::vector<data::Index>& samples, std::int64_t limit) {
+std::vector<nuscenes::Index> evenly_spaced(const std::vector<nuscenes::Index>& samples, std::int64_t limit) {
   const auto count = static_cast<std::int64_t>(samples.size());
   if (limit <= 0 || limit >= count) {
     return samples;
