@@ -22,7 +22,7 @@ def wrap(source: str, target: str) -> None:
     state: collections.OrderedDict[str, torch.Tensor] = collections.OrderedDict(
         ("module." + name, tensor) for name, tensor in state_of(source).items()
     )
-    state._metadata = collections.OrderedDict({"": {"version": 1}})  # type: ignore[attr-defined]
+    vars(state)["_metadata"] = collections.OrderedDict({"": {"version": 1}})
     optimizer = {
         "state": {0: {"step": 3, "exp_avg": torch.ones(4)}},
         "param_groups": [{"lr": 1e-4, "params": [0]}],
