@@ -45,24 +45,22 @@ void Camera::validate() const {
 }
 
 ImageTransform ImageTransform::fit_bottom(std::int64_t source_width, std::int64_t source_height, std::int64_t width,
-                                          std::int64_t height) {
+                                          std::int64_t height, Resampling resampling) {
   if (source_width < 1 || source_height < 1 || width < 1 || height < 1)
     throw std::invalid_argument("[ImageTransform] sizes must be at least 1");
-  const double resize = std::max(static_cast<double>(height) / static_cast<double>(source_height),
-                                 static_cast<double>(width) / static_cast<double>(source_width));
-  const auto resized_width = static_cast<std::int64_t>(static_cast<double>(source_width) * resize);
-  const auto resized_height = static_cast<std::int64_t>(static_cast<double>(source_height) * resize);
-  const std::int64_t crop_x = std::max<std::int64_t>(0, resized_width - width) / 2;
-  return {.resize = resize,
-          .crop_x = static_cast<double>(crop_x),
-          .crop_y = static_cast<double>(resized_height - height),
-          .width = width,
-          .height = height};
+  ImageTransform result{.width = width, .height = height, .resampling = resampling};
+  result.resize = std::max(static_cast<double>(height) / static_cast<double>(source_height),
+                           static_cast<double>(width) / static_cast<double>(source_width));
+  const std::int64_t crop_x = std::max<std::int64_t>(0, result.resized(source_width) - width) / 2;
+  result.crop_x = static_cast<double>(crop_x);
+  result.crop_y = static_cast<double>(result.resized(source_height) - height);
+  return result;
 }
 
 Matrix3 ImageTransform::matrix() const {
-  if (!flip) return {resize, 0, -crop_x, 0, resize, -crop_y, 0, 0, 1};
-  return {-resize, 0, static_cast<double>(width) + crop_x, 0, resize, -crop_y, 0, 0, 1};
+  const double factor = resampling == Resampling::kBilinear ? static_cast<float>(resize) : resize;
+  if (!flip) return {factor, 0, -crop_x, 0, factor, -crop_y, 0, 0, 1};
+  return {-factor, 0, static_cast<double>(width) + crop_x, 0, factor, -crop_y, 0, 0, 1};
 }
 
 Matrix4 lidar_to_image(const RigidTransform& lidar_to_ego, const RigidTransform& ego_to_global_lidar,

@@ -1,5 +1,6 @@
 #include "camber/geometry/transform.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
@@ -20,6 +21,24 @@ std::array<double, N * N> multiply_square(const std::array<double, N * N>& a, co
 
 Quaternion Quaternion::from_yaw(double yaw) {
   return {std::cos(yaw / 2), 0, 0, std::sin(yaw / 2)};
+}
+
+Quaternion Quaternion::from_matrix(const Matrix3& r) {
+  // Four times the squares of w, x, y, z, less one part each: the largest one is divided by.
+  const std::array<double, 4> squares = {1 + r[0] + r[4] + r[8], 1 + r[0] - r[4] - r[8], 1 - r[0] + r[4] - r[8],
+                                         1 - r[0] - r[4] + r[8]};
+  const double wx = r[7] - r[5], wy = r[2] - r[6], wz = r[3] - r[1];
+  const double xy = r[1] + r[3], xz = r[2] + r[6], yz = r[5] + r[7];
+  switch (std::max_element(squares.begin(), squares.end()) - squares.begin()) {
+    case 0:
+      return Quaternion{squares[0], wx, wy, wz}.normalized();
+    case 1:
+      return Quaternion{wx, squares[1], xy, xz}.normalized();
+    case 2:
+      return Quaternion{wy, xy, squares[2], yz}.normalized();
+    default:
+      return Quaternion{wz, xz, yz, squares[3]}.normalized();
+  }
 }
 
 Quaternion Quaternion::normalized() const {

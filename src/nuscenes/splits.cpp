@@ -113,6 +113,15 @@ Split read_scenes(const Dataset& dataset, const std::filesystem::path& file) {
   return split;
 }
 
+bool has_splits(const Dataset& dataset) {
+  for (const std::filesystem::path& folder : {dataset.root() / dataset.version(), dataset.root()})
+    if (std::filesystem::exists(folder / "splits.json")) return true;
+  const std::vector<std::string> names = official_split_names();
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return dataset.version().ends_with(official_version_ending(name));
+  });
+}
+
 Split whole_data_set(const Dataset& dataset) {
   Split split{.name = "all", .source = "every scene"};
   for (const Scene& scene : dataset.tables().scene) split.scenes.emplace_back(scene.name);

@@ -20,6 +20,17 @@ std::vector<std::string> chosen_channels(const nuscenes::Dataset& dataset, nusce
   return wanted;
 }
 
+std::vector<std::string> camera_channels(const nuscenes::Dataset& dataset, const FrameOptions& options) {
+  std::vector<std::string> chosen = chosen_channels(dataset, nuscenes::Modality::kCamera, options.cameras, "cameras");
+  if (!options.cameras.empty()) return chosen;
+  const auto rank = [&order = options.camera_order](const std::string& channel) {
+    return std::find(order.begin(), order.end(), channel) - order.begin();
+  };
+  std::stable_sort(chosen.begin(), chosen.end(),
+                   [&](const std::string& a, const std::string& b) { return rank(a) < rank(b); });
+  return chosen;
+}
+
 CameraView view_of(const nuscenes::Dataset& dataset, const KeyFrame& frame, const std::string& channel,
                    const FrameOptions& options) {
   const auto cells = [&options](std::int64_t pixels) {
@@ -42,8 +53,8 @@ CameraView view_of(const nuscenes::Dataset& dataset, const KeyFrame& frame, cons
                              std::to_string(data.height));
   view.available = true;
   view.timestamp = data.timestamp;
-  view.transform =
-      geometry::ImageTransform::fit_bottom(data.width, data.height, options.image_width, options.image_height);
+  view.transform = geometry::ImageTransform::fit_bottom(data.width, data.height, options.image_width,
+                                                        options.image_height, options.resampling);
   view.camera.lidar_to_image =
       geometry::lidar_to_image(frame.reference.sensor_to_ego, frame.reference.ego_to_global, pose.sensor_to_ego,
                                pose.ego_to_global, *dataset.calibration_of(data).intrinsic, view.transform);
@@ -85,8 +96,7 @@ KeyFrame load_key_frame(const nuscenes::Dataset& dataset, nuscenes::Index sample
     throw std::invalid_argument("[load_frame] sample must be a row of the sample table, got " + std::to_string(sample));
   const std::vector<std::string> lidars =
       chosen_channels(dataset, nuscenes::Modality::kLidar, options.lidars, "lidars");
-  const std::vector<std::string> cameras =
-      chosen_channels(dataset, nuscenes::Modality::kCamera, options.cameras, "cameras");
+  const std::vector<std::string> cameras = camera_channels(dataset, options);
   const std::string reference = dataset.reference_channel();
   const nuscenes::Index reference_row = dataset.key_frame(sample, reference);
   if (reference_row == nuscenes::kNone)

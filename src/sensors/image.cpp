@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "camber/storage/file.h"
+#include "sensors/bilinear.h"
 
 namespace camber::sensors {
 namespace {
@@ -117,6 +118,8 @@ Image transform_image(const ImageView& decoded, ImageSize source, const geometry
   result.pixels.resize(static_cast<std::size_t>(3 * result.width * result.height));
   if (changes_nothing(decoded, source, transform)) {
     for (std::int64_t y = 0; y < result.height; ++y) std::copy_n(decoded.row(y), 3 * result.width, result.row(y));
+  } else if (transform.resampling == geometry::Resampling::kBilinear) {
+    resample_bilinear(decoded, source, transform, result);
   } else {
     const auto step = [&transform](std::int64_t small, std::int64_t full) {
       return static_cast<double>(small) / (static_cast<double>(full) * transform.resize);
@@ -146,7 +149,9 @@ Image load_image(const std::filesystem::path& path, ImageSize source, const geom
     throw std::runtime_error("[load_image] " + path.string() + " must be " + std::to_string(source.width) + " x " +
                              std::to_string(source.height) + " pixels as the tables say, got " +
                              std::to_string(size.width) + " x " + std::to_string(size.height));
-  return transform_image(decode_jpeg(bytes, path.string(), transform.resize), source, transform);
+  // Four pixels at half the size are not the four of the whole image.
+  const double scale = transform.resampling == geometry::Resampling::kBilinear ? 1 : transform.resize;
+  return transform_image(decode_jpeg(bytes, path.string(), scale), source, transform);
 }
 
 }  // namespace camber::sensors

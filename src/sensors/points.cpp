@@ -21,16 +21,24 @@ bool is_near(const LidarPoint& point, double distance) {
 
 // Moves the points of one sweep into the reference frame; double in between, because poses are kilometres long.
 void append_sweep(const std::vector<LidarPoint>& sweep, const geometry::RigidTransform& to_reference, double time_lag,
-                  double minimum_distance, std::vector<LidarPoint>& points) {
+                  double minimum_distance, SweepArithmetic arithmetic, std::vector<LidarPoint>& points) {
+  const bool twice = arithmetic == SweepArithmetic::kMmdet3d;
   for (LidarPoint point : sweep) {
     if (is_near(point, minimum_distance)) continue;
-    const geometry::Vector3 moved = to_reference.apply({point.x, point.y, point.z});
+    geometry::Vector3 moved = to_reference.rotate({point.x, point.y, point.z});
+    for (std::size_t i = 0; i < 3; ++i)
+      moved[i] = (twice ? static_cast<float>(moved[i]) : moved[i]) + to_reference.translation[i];
     point.x = static_cast<float>(moved[0]);
     point.y = static_cast<float>(moved[1]);
     point.z = static_cast<float>(moved[2]);
     point.time_lag = static_cast<float>(time_lag);
     points.push_back(point);
   }
+}
+
+double seconds(std::int64_t timestamp, SweepArithmetic arithmetic) {
+  const auto microseconds = static_cast<double>(timestamp);
+  return arithmetic == SweepArithmetic::kMmdet3d ? microseconds / 1e6 : 1e-6 * microseconds;
 }
 
 }  // namespace
@@ -60,20 +68,26 @@ std::vector<LidarPoint> aggregate_sweeps(const nuscenes::Dataset& dataset, nusce
                                 std::string(tables.sample[sample].token) + "', got '" + reference_channel + "'");
   const nuscenes::SampleData& reference = tables.sample_data[reference_row];
   const geometry::RigidTransform from_global = dataset.pose_of(reference).sensor_to_global().inverse();
-  const double reference_time = 1e-6 * static_cast<double>(reference.timestamp);
+  const double reference_time = seconds(reference.timestamp, options.arithmetic);
   std::vector<LidarPoint> points;
+  const auto append = [&](nuscenes::Index row, double distance) {
+    const nuscenes::SampleData& data = tables.sample_data[row];
+    const std::vector<LidarPoint> cloud = read_lidar_file(dataset.path_of(data));
+    const bool is_reference = row == reference_row;
+    append_sweep(cloud,
+                 is_reference ? geometry::RigidTransform{} : from_global * dataset.pose_of(data).sensor_to_global(),
+                 is_reference ? 0 : reference_time - seconds(data.timestamp, options.arithmetic), distance,
+                 options.arithmetic, points);
+  };
   for (const std::string& channel : channels) {
-    nuscenes::Index row = dataset.key_frame(sample, channel);
-    for (std::int64_t sweep = 0; sweep <= options.previous && row != nuscenes::kNone; ++sweep) {
-      const nuscenes::SampleData& data = tables.sample_data[row];
-      const double time_lag = reference_time - 1e-6 * static_cast<double>(data.timestamp);
-      const double distance = sweep > 0 || options.filter_key_frame ? options.minimum_distance : 0;
-      const std::vector<LidarPoint> cloud = read_lidar_file(dataset.path_of(data));
-      if (row == reference_row)
-        append_sweep(cloud, {}, 0, distance, points);
-      else
-        append_sweep(cloud, from_global * dataset.pose_of(data).sensor_to_global(), time_lag, distance, points);
-      row = data.previous;
+    const nuscenes::Index key_frame = dataset.key_frame(sample, channel);
+    if (key_frame == nuscenes::kNone) continue;
+    append(key_frame, options.filter_key_frame ? options.minimum_distance : 0);
+    nuscenes::Index row = tables.sample_data[key_frame].previous;
+    const bool repeats = options.repeat_key_frame && row == nuscenes::kNone;
+    for (std::int64_t sweep = 0; sweep < options.previous && (repeats || row != nuscenes::kNone); ++sweep) {
+      append(repeats ? key_frame : row, options.minimum_distance);
+      if (!repeats) row = tables.sample_data[row].previous;
     }
   }
   return points;

@@ -79,6 +79,15 @@ TEST(Camera, SeesOnlyWhatLiesInFrontAndOnTheImage) {
   EXPECT_EQ(camera.cell_at({0, 0, 0}), std::nullopt);
 }
 
+TEST(Quaternion, OfAMatrixGivesTheMatrixBack) {
+  for (const Quaternion& q : {Quaternion{}, Quaternion{0.57, -0.002, 0.012, -0.82}, Quaternion{0.1, 0.9, -0.3, 0.2},
+                              Quaternion{-0.2, 0.1, 0.95, 0.1}, Quaternion{0, 0, 0, 1}, Quaternion{0, 1, 0, 0}}) {
+    const Matrix3 rotation = q.matrix();
+    const Matrix3 again = Quaternion::from_matrix(rotation).matrix();
+    for (std::size_t i = 0; i < 9; ++i) EXPECT_NEAR(again[i], rotation[i], 1e-15);
+  }
+}
+
 TEST(ImageTransform, FitsAndFlipsAsTheReferencePreprocessing) {
   const auto image = ImageTransform::fit_bottom(1600, 900, 800, 320);
   EXPECT_EQ(image.resize, 0.5);

@@ -44,9 +44,10 @@ std::map<std::string, torch::Tensor> state(const detection::Detector& detector) 
 
 auto members_of(const sensors::FrameOptions& frame) {
   const auto& range = frame.range;
-  return std::tie(frame.lidars, frame.cameras, frame.image_width, frame.image_height, frame.feature_stride,
-                  frame.load_points, frame.load_images, frame.sweeps.previous, frame.sweeps.minimum_distance,
-                  frame.sweeps.filter_key_frame, range.x_min, range.x_max, range.y_min, range.y_max, range.z_min,
+  return std::tie(frame.lidars, frame.cameras, frame.camera_order, frame.image_width, frame.image_height,
+                  frame.feature_stride, frame.resampling, frame.load_points, frame.load_images, frame.sweeps.previous,
+                  frame.sweeps.minimum_distance, frame.sweeps.filter_key_frame, frame.sweeps.repeat_key_frame,
+                  frame.sweeps.arithmetic, range.x_min, range.x_max, range.y_min, range.y_max, range.z_min,
                   range.z_max);
 }
 

@@ -144,6 +144,39 @@ TEST_F(RealKeyFrame, ImagesAreTheNetworksSize) {
   }
 }
 
+std::uint32_t crc32_of(const std::vector<std::uint8_t>& bytes) {
+  std::uint32_t remainder = 0xFFFFFFFF;
+  for (const std::uint8_t byte : bytes) {
+    remainder ^= byte;
+    for (int bit = 0; bit < 8; ++bit) remainder = (remainder >> 1) ^ ((remainder & 1) != 0 ? 0xEDB88320 : 0);
+  }
+  return ~remainder;
+}
+
+std::vector<std::uint8_t> blue_first(Image image) {
+  for (std::size_t i = 0; i < image.pixels.size(); i += 3) std::swap(image.pixels[i], image.pixels[i + 2]);
+  return image.pixels;
+}
+
+// The decoder's own settings (accurate transform, smooth upsampling) are OpenCV's, and so is the resize.
+TEST_F(RealKeyFrame, DecodedAndResizedImagesAreOpenCvs) {
+  const auto facts_file = root_ / "../cmt_golden/facts.json";
+  if (!std::filesystem::exists(facts_file)) GTEST_SKIP() << "no checksums in " << facts_file;
+  const Json facts = Json::parse(std::ifstream(facts_file)).at("decoded");
+  const Dataset dataset(root_, "v1.0-keyframe");
+  const geometry::ImageTransform half{
+      .resize = 0.5, .width = 800, .height = 450, .resampling = geometry::Resampling::kBilinear};
+  for (const auto& [channel, expected] : facts.items()) {
+    const auto path = dataset.path_of(dataset.tables().sample_data[dataset.key_frame(0, channel)]);
+    const std::string content = storage::read_file(path);
+    const std::span bytes(reinterpret_cast<const std::uint8_t*>(content.data()), content.size());
+    EXPECT_EQ(crc32_of(blue_first(decode_jpeg(bytes, channel))), expected["crc32"].get<std::uint32_t>()) << channel;
+    EXPECT_EQ(crc32_of(blue_first(load_image(path, {1600, 900}, half))), expected["resized_crc32"].get<std::uint32_t>())
+        << channel;
+  }
+  EXPECT_EQ(facts.size(), 6);
+}
+
 // The scaled decoding gives what decoding whole and shrinking gives.
 TEST_F(RealKeyFrame, ScaledDecodingIsCloseToTheWholeImageShrunk) {
   const nuscenes::Dataset dataset(root_, "v1.0-keyframe");

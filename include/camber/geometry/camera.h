@@ -40,6 +40,11 @@ struct Camera {
   void validate() const;
 };
 
+/// What makes a pixel of the network's image out of the camera's own. filtered: a bicubic filter as wide as the
+/// shrinking asks for. bilinear: the four nearest pixels, however far it shrinks, in the fixed-point arithmetic of
+/// OpenCV, which CMT's pipeline calls.
+enum class Resampling { kFiltered, kBilinear };
+
 /// The resize and crop (and flip) that turn a camera's own image into the network's: u' = resize * u - crop_x,
 /// mirrored at the target's width when `flip` is set.
 struct ImageTransform {
@@ -47,12 +52,18 @@ struct ImageTransform {
   double crop_x = 0, crop_y = 0;
   std::int64_t width = 0, height = 0;
   bool flip = false;
+  Resampling resampling = Resampling::kFiltered;
 
   /// CMT's test-time rule: resize = max(height / source height, width / source width), the crop takes the bottom rows
   /// and the middle columns.
   static ImageTransform fit_bottom(std::int64_t source_width, std::int64_t source_height, std::int64_t width,
-                                   std::int64_t height);
-  /// The 3x3 matrix on homogeneous pixel coordinates.
+                                   std::int64_t height, Resampling resampling = Resampling::kFiltered);
+  /// Pixels of the whole image after the resize and before the crop, along one side: floor(source * resize).
+  std::int64_t resized(std::int64_t source) const {
+    return static_cast<std::int64_t>(static_cast<double>(source) * resize);
+  }
+  /// The 3x3 matrix on homogeneous pixel coordinates. With bilinear resampling its resize is rounded to single
+  /// precision, as in CMT's pipeline.
   Matrix3 matrix() const;
 };
 

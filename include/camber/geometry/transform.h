@@ -16,6 +16,8 @@ struct Quaternion {
   double w = 1, x = 0, y = 0, z = 0;
 
   static Quaternion from_yaw(double yaw);
+  /// The unit quaternion of a rotation matrix; of the two the one whose largest part is positive.
+  static Quaternion from_matrix(const Matrix3& rotation);
   /// Refuses a quaternion of length zero or with a part that is not finite.
   Quaternion normalized() const;
   Matrix3 matrix() const;

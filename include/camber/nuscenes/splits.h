@@ -37,6 +37,8 @@ std::vector<Index> samples_of_scenes(const Dataset& dataset, const Split& split)
 /// Where the faults of an evaluation take frames of other scenes from: the split's samples. Where those are of one
 /// scene there is no other, and all samples of the split's scenes are taken.
 std::vector<Index> fault_pool(const Dataset& dataset, const Split& split);
+/// Whether anything says what the data set's splits are: a splits.json, or a version with an official ending.
+bool has_splits(const Dataset& dataset);
 /// Every scene of the data set.
 Split whole_data_set(const Dataset& dataset);
 

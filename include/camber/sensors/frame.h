@@ -16,10 +16,13 @@ namespace camber::sensors {
 /// How a key frame is loaded for a detector. No camera count, channel name or image size is fixed: an empty list of
 /// channels means all that the sensor table has, in its order.
 struct FrameOptions {
-  std::vector<std::string> lidars{};                   ///< merged into the frame of the data set's reference channel
-  std::vector<std::string> cameras{};                  ///< their order is the order of the keys
+  std::vector<std::string> lidars{};   ///< merged into the frame of the data set's reference channel
+  std::vector<std::string> cameras{};  ///< their order is the order of the keys
+  /// Without `cameras`: these come first where the data set has them, then the others.
+  std::vector<std::string> camera_order{};
   std::int64_t image_width = 800, image_height = 320;  ///< of the network
   std::int64_t feature_stride = 16;                    ///< pixels a feature cell
+  geometry::Resampling resampling = geometry::Resampling::kFiltered;
   bool load_points = true, load_images = true;
   SweepOptions sweeps{};
   PointRange range{};  ///< points outside of it are dropped

@@ -46,13 +46,15 @@ Image decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& name, 
 /// The part of the decoded image that the network sees: a pixel of the result whose centre is (u', v') takes its
 /// colour at (u, v) = (u' + crop) / resize of the camera's own image, mirrored first when `flip` is set, through a
 /// bicubic filter as wide as the shrinking asks for. Where the camera's image ends, the result is black.
+/// With transform.resampling = bilinear, the result has the bytes of OpenCV's cv2.resize with its default interpolation
+/// to floor(source * resize) pixels, cropped and then mirrored.
 /// `source` is the camera's own size, of which `decoded` may be a smaller version. It is read where it lies; an image
 /// that is given away and that the transform leaves as it is comes back without a copy.
 Image transform_image(const ImageView& decoded, ImageSize source, const geometry::ImageTransform& transform);
 Image transform_image(Image decoded, ImageSize source, const geometry::ImageTransform& transform);
 
-/// Reads the file, decodes it as small as the transform allows and transforms it. An image whose size is not `source`
-/// is refused: its calibration would not fit.
+/// Reads the file, decodes it as small as the transform allows (whole for bilinear) and transforms it. An image whose
+/// size is not `source` is refused: its calibration would not fit.
 Image load_image(const std::filesystem::path& path, ImageSize source, const geometry::ImageTransform& transform);
 
 }  // namespace camber::sensors

@@ -24,19 +24,28 @@ struct LidarPoint {
 /// is refused. An empty file is an empty cloud.
 std::vector<LidarPoint> read_lidar_file(const std::filesystem::path& path);
 
+/// What is rounded on a point's way into the reference frame. once: coordinates after the whole transform, the lag as
+/// the difference of 1e-6 * timestamp, as in the devkit. mmdet3d: coordinates after the turn and again after the shift,
+/// the lag as the difference of timestamp / 1e6, as in the pipeline with which CMT was trained.
+enum class SweepArithmetic { kOnce, kMmdet3d };
+
 /// How earlier sweeps join the key frame.
 struct SweepOptions {
   std::int64_t previous = 10;     ///< sweeps before the key frame; fewer are taken where the scene begins
   double minimum_distance = 1;    ///< metres; points with |x| and |y| below it are the car itself
   bool filter_key_frame = false;  ///< whether minimum_distance applies to the key frame too (as in the devkit)
+  /// Where a channel has no sweep before the key frame, the key frame stands for each of them (mmdet3d's
+  /// pad_empty_sweeps), its points cut by minimum_distance.
+  bool repeat_key_frame = false;
+  SweepArithmetic arithmetic = SweepArithmetic::kOnce;
 };
 
 /// The clouds of several LiDARs, key frame and previous sweeps, in the frame of the reference sensor at its key frame:
 ///
 ///   p' = inverse(reference to global) * (sweep's own sensor to global) * p,   time_lag = t_reference - t_sweep,
 ///
-/// each time as 1e-6 * timestamp. Order: channel by channel, the newest sweep first. A channel that delivered nothing
-/// at this sample adds nothing.
+/// rounded as options.arithmetic says. Order: channel by channel, the newest sweep first. A channel that delivered
+/// nothing at this sample adds nothing.
 std::vector<LidarPoint> aggregate_sweeps(const nuscenes::Dataset& dataset, nuscenes::Index sample,
                                          const std::vector<std::string>& channels, const std::string& reference_channel,
                                          const SweepOptions& options = {});
