@@ -26,12 +26,19 @@ eval::AttributeNumber likely_attribute(eval::DetectionClass label, double speed)
   }
 }
 
+bool within_range(const Detection& detection, const nuscenes::SensorPose& reference, const DetectorOptions& options,
+                  const eval::EvaluationConfig& config) {
+  const auto label = *eval::detection_class(options.classes[static_cast<std::size_t>(detection.label)]);
+  const auto range = config.range_of(label);
+  const auto centre = reference.sensor_to_ego.apply(detection.box.center);
+  return !range || std::hypot(centre[0], centre[1]) <= *range;
+}
+
 eval::DetectionBox to_global(const Detection& detection, const nuscenes::SensorPose& reference,
                              const DetectorOptions& options) {
   const auto to_global = reference.sensor_to_global();
   const auto& box = detection.box;
-  const auto heading = to_global.rotate({std::cos(box.yaw), std::sin(box.yaw), 0});
-  const auto rotation = geometry::Quaternion::from_yaw(std::atan2(heading[1], heading[0]));
+  const auto rotation = geometry::Quaternion::from_matrix(to_global.rotation) * geometry::Quaternion::from_yaw(box.yaw);
   const auto velocity = to_global.rotate({detection.velocity[0], detection.velocity[1], 0});
   const auto label = *eval::detection_class(options.classes[static_cast<std::size_t>(detection.label)]);
   eval::DetectionBox result;

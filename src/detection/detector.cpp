@@ -224,7 +224,11 @@ std::vector<std::vector<Detection>> DetectorImpl::decode(const DetectorOutput& o
         ++broken;
         continue;
       }
-      const auto outside = [&](std::size_t axis) { return v[axis] < low[axis] || v[axis] > high[axis]; };
+      // In single precision, as the boxes are: a limit that is no such number belongs to the space all the same.
+      const auto single = [](double value) { return static_cast<float>(value); };
+      const auto outside = [&](std::size_t axis) {
+        return single(v[axis]) < single(low[axis]) || single(v[axis]) > single(high[axis]);
+      };
       if (outside(0) || outside(1) || outside(2)) continue;
       result[static_cast<std::size_t>(b)].push_back(
           {.box = {.center = {v[0], v[1], v[2]}, .length = v[3], .width = v[4], .height = v[5], .yaw = v[6]},

@@ -171,6 +171,13 @@ sensors::FrameOptions DetectorOptions::frame_options() const {
   frame.feature_stride = encoder.feature_stride;
   frame.sweeps.previous = encoder.previous_sweeps;
   frame.range = {space.x_min, space.x_max, space.y_min, space.y_max, space.z_min, space.z_max};
+  if (encoder.kind == EncoderKind::kCmt) {
+    frame.resampling = encoder.cmt.resampling;
+    frame.camera_order = encoder.cmt.camera_order;
+    frame.sweeps.minimum_distance = encoder.cmt.sweep_minimum_distance;
+    frame.sweeps.repeat_key_frame = encoder.cmt.repeat_key_frame;
+    frame.sweeps.arithmetic = sensors::SweepArithmetic::kMmdet3d;
+  }
   const bool encodes = encoder.kind != EncoderKind::kFeatures;
   frame.load_points = encodes && uses_lidar();
   frame.load_images = encodes && uses_cameras();

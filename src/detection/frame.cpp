@@ -30,8 +30,8 @@ sensors::CameraView to_view(const CameraInput& input, const DetectorOptions& opt
                  .rows = encoder.image_height / encoder.feature_stride,
                  .lidar_to_image = {}};  // an absent camera without a size sees no point
   if (!sized) return view;
-  view.transform =
-      geometry::ImageTransform::fit_bottom(image.width, image.height, encoder.image_width, encoder.image_height);
+  view.transform = geometry::ImageTransform::fit_bottom(image.width, image.height, encoder.image_width,
+                                                        encoder.image_height, options.frame_options().resampling);
   view.camera.lidar_to_image = geometry::lidar_to_image(input.lidar_to_camera, input.intrinsic, view.transform);
   if (input.available) view.image = sensors::transform_image(image, {image.width, image.height}, view.transform);
   return view;

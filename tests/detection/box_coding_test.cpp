@@ -56,6 +56,37 @@ TEST(ToGlobal, TurnsBoxAndVelocityWithTheCar) {
   EXPECT_EQ(box.score, 0.75);
 }
 
+// The car stands on a slope and the LiDAR is tilted: the box keeps both, as nuScenes' tools turn it.
+TEST(ToGlobal, KeepsTheWholeRotation) {
+  const geometry::Quaternion sensor{0.7078, -0.0065, 0.0106, -0.7063}, ego{0.572, -0.0017, 0.0118, -0.8201};
+  const nuscenes::SensorPose pose{.sensor_to_ego = geometry::RigidTransform::from(sensor, {0.9, 0, 1.8}),
+                                  .ego_to_global = geometry::RigidTransform::from(ego, {411, 1180, 0})};
+  const Detection found{.box = {.center = {9, -4, 0.2}, .length = 4, .width = 2, .height = 1.5, .yaw = -2.1},
+                        .velocity = {0.1, 0.15},
+                        .label = 0};
+  const auto box = to_global(found, pose, DetectorOptions::small());
+  const auto expected = ego * sensor * geometry::Quaternion::from_yaw(-2.1);
+  const geometry::Quaternion rotation{box.rotation[0], box.rotation[1], box.rotation[2], box.rotation[3]};
+  for (std::size_t i = 0; i < 9; ++i) EXPECT_NEAR(rotation.matrix()[i], expected.matrix()[i], 1e-14);
+  EXPECT_EQ(box.attribute, *eval::attribute_number("vehicle.parked"));
+}
+
+TEST(WithinRange, MeasuresInThePlaneOfTheCar) {
+  const auto options = DetectorOptions::reference();
+  const nuscenes::SensorPose pose{.sensor_to_ego = {.translation = {1, 0, 5}}};
+  const auto kept = [&](std::int64_t label, double x) {
+    const Detection found{.box = {.center = {x, 0, 40}}, .label = label};
+    return within_range(found, pose, options, {});
+  };
+  EXPECT_TRUE(kept(0, 49));  // a car: 50 m, its border included
+  EXPECT_FALSE(kept(0, 49.001));
+  EXPECT_TRUE(kept(9, 29));  // a cone: 30 m
+  EXPECT_FALSE(kept(9, 29.001));
+  eval::EvaluationConfig without;
+  without.class_ranges = {{eval::DetectionClass::kTruck, 1}};
+  EXPECT_TRUE(within_range({.box = {.center = {300, 0, 0}}, .label = 0}, pose, options, without));
+}
+
 TEST(LikelyAttribute, FollowsClassAndSpeed) {
   const auto name = [](eval::DetectionClass label, double speed) {
     const auto number = likely_attribute(label, speed);

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -77,6 +78,34 @@ TEST(Decode, LeavesBoxesThatAreNotFiniteOutAndNamesThem) {
                                       " scores are NaN and " + std::to_string(4 * options.num_classes()) +
                                       " boxes are not finite; they are left out");
   EXPECT_EQ(found[0].size(), static_cast<std::size_t>(25 * options.num_classes()));
+}
+
+// Limits belong to the space, also where their nearest single-precision number lies a little outside.
+TEST(Decode, KeepsCentresOnTheLimits) {
+  auto options = examples::tiny_options();
+  options.head.max_detections = 30 * options.num_classes();
+  options.head.centre_limits = {-61.2, -61.2, -10, 61.2, 61.2, 10};
+  options.head.box_code = BoxCode::kCmt;
+  const auto detector = evaluated(options);
+  const auto batch = example_batch(options, 1, 1);
+  auto output = rising_scores(batch, 30, options.num_classes());
+  output.codes = output.codes.to(torch::kFloat);
+  const auto set = [&](std::int64_t query, std::int64_t entry, float value) {
+    output.codes[0][0][query][entry] = value;
+  };
+  set(3, 0, -61.2F);
+  set(4, 1, 61.2F);
+  set(5, 4, -10);                            // the height of the box's middle, before log h
+  set(6, 0, std::nextafter(61.2F, 100.0F));  // one step outside
+  set(7, 4, std::nextafter(-10.0F, -11.0F));
+  set(8, 2, 100);  // a size that is no number in single precision: broken, wherever it lies
+  const proof::CollectedWarnings warnings;
+  const auto found = detector->decode(output, batch);
+  std::set<std::int64_t> queries;
+  for (const auto& one : found[0]) queries.insert(one.query);
+  EXPECT_EQ(queries.size(), 27U);
+  for (const std::int64_t query : {3, 4, 5}) EXPECT_TRUE(queries.contains(query)) << query;
+  for (const std::int64_t query : {6, 7, 8}) EXPECT_FALSE(queries.contains(query)) << query;
 }
 
 // What is not a number goes all the way through, for the guard of a training to name: nothing on the way replaces it.

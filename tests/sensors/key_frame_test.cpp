@@ -163,7 +163,7 @@ TEST_F(RealKeyFrame, DecodedAndResizedImagesAreOpenCvs) {
   const auto facts_file = root_ / "../cmt_golden/facts.json";
   if (!std::filesystem::exists(facts_file)) GTEST_SKIP() << "no checksums in " << facts_file;
   const Json facts = Json::parse(std::ifstream(facts_file)).at("decoded");
-  const Dataset dataset(root_, "v1.0-keyframe");
+  const nuscenes::Dataset dataset(root_, "v1.0-keyframe");
   const geometry::ImageTransform half{
       .resize = 0.5, .width = 800, .height = 450, .resampling = geometry::Resampling::kBilinear};
   for (const auto& [channel, expected] : facts.items()) {

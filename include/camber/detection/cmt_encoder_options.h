@@ -1,11 +1,13 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "camber/config/field.h"
+#include "camber/geometry/camera.h"
 
 namespace camber::detection {
 
@@ -27,6 +29,10 @@ template <>
 inline constexpr auto enum_names<detection::ImageBackbone> =
     std::array{std::pair{detection::ImageBackbone::kResNet50, std::string_view("resnet50")},
                std::pair{detection::ImageBackbone::kVovNet99, std::string_view("vovnet99")}};
+template <>
+inline constexpr auto enum_names<geometry::Resampling> =
+    std::array{std::pair{geometry::Resampling::kFiltered, std::string_view("filtered")},
+               std::pair{geometry::Resampling::kBilinear, std::string_view("bilinear")}};
 
 }  // namespace camber::config
 
@@ -46,6 +52,12 @@ struct CmtEncoderOptions {
   std::vector<std::int64_t> bev_backbone_channels{128, 256};
   std::int64_t bev_backbone_layers = 5;
   std::int64_t stem_width = 64, backbone_width = 64;
+  // What the published test pipeline does to a frame before the encoders.
+  geometry::Resampling resampling = geometry::Resampling::kBilinear;
+  std::vector<std::string> camera_order{"CAM_FRONT", "CAM_FRONT_RIGHT", "CAM_FRONT_LEFT",
+                                        "CAM_BACK",  "CAM_BACK_LEFT",   "CAM_BACK_RIGHT"};
+  double sweep_minimum_distance = 0;
+  bool repeat_key_frame = false;
 
   template <class Visitor>
   void visit(Visitor& visitor) {
@@ -65,6 +77,13 @@ struct CmtEncoderOptions {
             config::Range{.min = 0});
     visitor("stem_width", stem_width, "resnet50: channels of the first convolution", config::Range{.min = 1});
     visitor("backbone_width", backbone_width, "resnet50: inner width of the first stage", config::Range{.min = 1});
+    visitor("resampling", resampling, "of the cameras' images: bilinear, as OpenCV resizes, or filtered");
+    visitor("camera_order", camera_order, "cameras that come first where the data set has them");
+    visitor("sweep_minimum_distance", sweep_minimum_distance,
+            "metres; points of earlier sweeps with |x| and |y| below it are left out (mmdet3d's remove_close: 1)",
+            config::Range{.min = 0});
+    visitor("repeat_key_frame", repeat_key_frame,
+            "the key frame stands for each earlier sweep where there is none (mmdet3d's pad_empty_sweeps)");
   }
   /// Refuses lists of another length than the stages.
   void validate() const;

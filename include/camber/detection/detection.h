@@ -7,6 +7,7 @@
 
 #include "camber/detection/detector_options.h"
 #include "camber/eval/detection_box.h"
+#include "camber/eval/evaluation_config.h"
 #include "camber/geometry/box.h"
 #include "camber/nuscenes/dataset.h"
 
@@ -27,8 +28,14 @@ struct Detection {
 /// and cycles have riders.
 eval::AttributeNumber likely_attribute(eval::DetectionClass label, double speed);
 
+/// Whether a submission keeps it: the centre lies at most its class's range from the ego vehicle, in the ego frame's
+/// plane at the key frame. A class that the evaluation leaves out has no range.
+bool within_range(const Detection& detection, const nuscenes::SensorPose& reference, const DetectorOptions& options,
+                  const eval::EvaluationConfig& config);
+
 /// The detection in the global frame, for the evaluator and for results files; `sample` and `ego_distance` are left to
-/// add_sample and the evaluator. `reference` is DetectorBatch::origins[b].reference.
+/// add_sample and the evaluator. Its rotation is the whole one: the heading in the LiDAR's frame and the tilt of the
+/// sensor and the car. `reference` is DetectorBatch::origins[b].reference.
 eval::DetectionBox to_global(const Detection& detection, const nuscenes::SensorPose& reference,
                              const DetectorOptions& options);
 
