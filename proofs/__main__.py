@@ -24,6 +24,7 @@ from proofs.report import Proof
 
 NAMES = (
     "attention",
+    "cmt",
     "detector",
     "fewshot",
     "health",

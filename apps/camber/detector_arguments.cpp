@@ -1,5 +1,6 @@
 #include "apps/camber/detector_arguments.h"
 
+#include <cstdio>
 #include <stdexcept>
 
 #include <ATen/Parallel.h>
@@ -15,10 +16,18 @@ runs::DetectorTrainingOptions own_options(const DetectorArguments& arguments, co
   return arguments.run.empty() ? runs::options_of_checkpoint(weights) : runs::options_of_run(arguments.run);
 }
 
-nuscenes::Split chosen_split(const nuscenes::Dataset& dataset, const DetectorArguments& arguments) {
+nuscenes::Split chosen_split(const nuscenes::Dataset& dataset, const DetectorArguments& arguments,
+                             const CommonOptions& common) {
   if (!arguments.scenes.empty()) return nuscenes::read_scenes(dataset, arguments.scenes);
   if (!arguments.split.empty()) return nuscenes::find_split(dataset, arguments.split);
   if (arguments.any_scene) return nuscenes::whole_data_set(dataset);
+  if (!nuscenes::has_splits(dataset)) {
+    nuscenes::Split all = nuscenes::whole_data_set(dataset);
+    if (!common.quiet)
+      std::fprintf(stderr, "%s has no splits.json: all %zu samples are taken\n",
+                   (dataset.root() / dataset.version()).string().c_str(), all.samples.size());
+    return all;
+  }
   try {
     return nuscenes::find_split(dataset, "val");
   } catch (const std::invalid_argument& error) {
@@ -33,7 +42,8 @@ void DetectorArguments::declare(Command& command) {
   command.option("--checkpoint", checkpoint, "a checkpoint or exported weights instead of a run");
   command.option("--data", data, "the data set's folder; the run's own by default");
   command.option("--version", version, "folder of its tables; the run's own by default");
-  command.option("--split", split, "from splits.json, or an official split; val by default");
+  command.option("--split", split,
+                 "from splits.json, or an official split; val by default, all samples where there are no splits");
   command.option("--scenes", scenes, "a file of scene names instead of a split");
   command.option("--limit", limit, "frames of the split, spread evenly; 0: all");
 }
@@ -56,7 +66,7 @@ OpenedDetector open_detector(const DetectorArguments& arguments, const CommonOpt
   opened.detector = detection::Detector::load(weights);
   opened.dataset =
       std::make_unique<nuscenes::Dataset>(root, arguments.version.empty() ? own.data.version : arguments.version);
-  opened.split = chosen_split(*opened.dataset, arguments);
+  opened.split = chosen_split(*opened.dataset, arguments, common);
   if (arguments.limit > 0) {
     opened.split.samples = runs::evenly_spaced(opened.split.samples, arguments.limit);
     opened.split.official = false;

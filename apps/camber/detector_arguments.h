@@ -27,7 +27,8 @@ struct OpenedDetector {
   std::int64_t batch_size = 4;     // of the run's evaluation
 };
 
-/// Loads what the arguments name; data and version are the run's where they are not given, the split is val.
+/// Loads what the arguments name; data and version are the run's where they are not given, the split is val, or
+/// all samples of a data set without splits.
 OpenedDetector open_detector(const DetectorArguments& arguments, const CommonOptions& common, const char* title);
 
 }  // namespace camber::app

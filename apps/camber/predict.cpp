@@ -10,6 +10,7 @@
 #include "camber/config/names.h"
 #include "camber/eval/results_file.h"
 #include "camber/runs/detector_image.h"
+#include "camber/runs/detector_raw.h"
 #include "camber/sensors/fault.h"
 #include "camber/storage/atomic_file.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 struct PredictArguments {
   DetectorArguments detector{};
-  std::string sample{}, scene{}, faults = "none", out{}, image{};
+  std::string sample{}, scene{}, faults = "none", out{}, raw{}, image{};
   double score = 0.3;
 };
 
@@ -55,9 +56,10 @@ std::string image_of(const std::vector<runs::FoundFrame>& frames, const PredictA
 }
 
 int run_predict(PredictArguments& arguments, const CommonOptions& common) {
-  if (arguments.out.empty() && arguments.image.empty())
-    throw std::invalid_argument("[predict] --out FILE.json, --image FILE.png or both must be given");
-  for (const std::string& file : {arguments.out, arguments.image})
+  if (arguments.out.empty() && arguments.raw.empty() && arguments.image.empty())
+    throw std::invalid_argument(
+        "[predict] one of --out FILE.json, --raw FILE.json and --image FILE.png, or several, must be given");
+  for (const std::string& file : {arguments.out, arguments.raw, arguments.image})
     if (!file.empty()) storage::check_writable(file);
   arguments.detector.any_scene = !arguments.sample.empty() || !arguments.scene.empty();
   const std::vector<sensors::Fault> faults = sensors::parse_faults(arguments.faults);
@@ -79,26 +81,41 @@ int run_predict(PredictArguments& arguments, const CommonOptions& common) {
                                        .seed = common.seed,
                                        .batch_size = opened.batch_size,
                                        .progress = [&progress](std::int64_t done) { progress.advance(done); }};
+  const detection::DetectorOptions& options = opened.detector->options();
+  const auto config = opened.config.empty() ? eval::EvaluationConfig{} : eval::EvaluationConfig::read(opened.config);
   eval::SampleBoxes boxes;
+  runs::RawDetections raw(options);
   std::vector<runs::FoundFrame> frames;
+  std::size_t detections = 0;  // the submitted boxes and those beyond their range
   const auto take = [&](runs::DetectedFrame&& frame) {
-    detection::add_sample(boxes, std::string(opened.dataset->tables().sample[frame.origin.sample].token), frame.found,
-                          frame.origin.reference, opened.detector->options());
+    const std::string token(opened.dataset->tables().sample[frame.origin.sample].token);
+    raw.add(token, frame.found);
+    detections += frame.found.size();
+    std::vector<detection::Detection> submitted = frame.found;
+    std::erase_if(submitted, [&](const detection::Detection& found) {
+      return !detection::within_range(found, frame.origin.reference, options, config);
+    });
+    detection::add_sample(boxes, token, submitted, frame.origin.reference, options);
     if (frames.size() < drawn) frames.push_back({std::move(*frame.sample), std::move(frame.found)});
   };
   runs::run_passes(opened.detector, request, {{.condition = faults}}, {.frame = take});
   progress.finish();
-  if (!arguments.out.empty()) eval::write_results(arguments.out, boxes);
-  if (!arguments.image.empty())
-    storage::write_file(arguments.image, image_of(frames, arguments, opened.detector->options()));
-  const nlohmann::ordered_json json = {
-      {"frames", boxes.samples()}, {"boxes", boxes.boxes.size()}, {"out", arguments.out}, {"image", arguments.image}};
+  if (!arguments.out.empty())
+    eval::write_results(arguments.out, boxes,
+                        {.use_camera = options.uses_cameras(), .use_lidar = options.uses_lidar()});
+  if (!arguments.raw.empty()) storage::write_file(arguments.raw, raw.to_json());
+  if (!arguments.image.empty()) storage::write_file(arguments.image, image_of(frames, arguments, options));
+  const nlohmann::ordered_json json = {{"frames", boxes.samples()}, {"boxes", boxes.boxes.size()},
+                                       {"detections", detections},  {"out", arguments.out},
+                                       {"raw", arguments.raw},      {"image", arguments.image}};
   if (common.format == Format::kJson)
     print_answer(json.dump() + "\n");
   else
-    print_answer(std::to_string(boxes.boxes.size()) + " boxes in " + std::to_string(boxes.samples()) + " frames" +
-                 (arguments.out.empty() ? "" : ", results: " + arguments.out) +
-                 (arguments.image.empty() ? "" : ", image: " + arguments.image) + "\n");
+    print_answer(
+        std::to_string(boxes.boxes.size()) + " boxes in " + std::to_string(boxes.samples()) + " frames" +
+        (arguments.out.empty() ? "" : ", results: " + arguments.out) +
+        (arguments.raw.empty() ? "" : ", " + std::to_string(detections) + " detections raw: " + arguments.raw) +
+        (arguments.image.empty() ? "" : ", image: " + arguments.image) + "\n");
   return kSuccess;
 }
 
@@ -114,7 +131,8 @@ void register_predict(Command& program) {
   command.option("--sample", arguments->sample, "only the sample with this token");
   command.option("--scene", arguments->scene, "only this scene; the image becomes a strip of its frames");
   command.option("--faults", arguments->faults, "faults of every frame, such as frozen:4");
-  command.option("--out", arguments->out, "predictions in the submission format");
+  command.option("--out", arguments->out, "predictions in the submission format, in the range of their class");
+  command.option("--raw", arguments->raw, "every detection with its query, label, score and box in the LiDAR's frame");
   command.option("--image", arguments->image, "PNG of the first frame: from above and every camera");
   command.option("--score", arguments->score, "found boxes below it are not drawn");
   command.run([arguments](const CommonOptions& common) { return run_predict(*arguments, common); });

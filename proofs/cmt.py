@@ -1,0 +1,96 @@
+"""CMT at its published size: weights by recipe, imported, on the real key frame.
+
+The weights are random (a function of names and a seed), so the boxes mean nothing; what is shown is that the whole way from a
+checkpoint and a data set's files to boxes runs, gives the same bytes again, and what it takes.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import time
+from typing import Any
+
+from proofs.programs import (
+    BUILD,
+    CAMBER,
+    DATA,
+    ROOT,
+    ProgramFailed,
+    build_target,
+    camber,
+    read_json,
+    run,
+    run_tests,
+    words,
+)
+from proofs.report import Proof, parts_of
+
+KEY_FRAME = DATA / "nuscenes_keyframe"
+RULES = DATA / "cmt_golden/weight_rules.json"
+SEED = 6
+DETECTIONS = 300  # at most, by the published configuration
+
+
+def recipe(proof: Proof, folder: pathlib.Path) -> pathlib.Path:
+    """A model of the published size, imported from a checkpoint with the original's names."""
+    build_target("cmt_recipe_weights")
+    checkpoint, model = folder / "recipe.pth", folder / "model.safetensors"
+    sums = run(BUILD / "tests/cmt/cmt_recipe_weights", RULES, "cmt_r50", SEED, checkpoint).stdout
+    proof.text(sums)
+    started = time.monotonic()
+    camber("import", "cmt", checkpoint, "--config", "cmt_r50", "--out", model)
+    proof.note("import of the checkpoint", f"{time.monotonic() - started:.1f} s")
+    checkpoint.unlink()
+    return model
+
+
+def predict(model: pathlib.Path, out: pathlib.Path, threads: int) -> tuple[float, float]:
+    """Seconds and the peak memory in GB of one run over the key frame."""
+    command = words(
+        CAMBER, "predict", "--checkpoint", model, "--data", KEY_FRAME, "--version", "v1.0-keyframe",
+        "--raw", out, "--threads", threads, "--quiet",
+    )  # fmt: skip
+    started = time.monotonic()
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise ProgramFailed(f"{' '.join(command)} failed")
+    return time.monotonic() - started, usage.ru_maxrss / 1e6
+
+
+def detections(file: pathlib.Path) -> dict[tuple[int, int], Any]:
+    (frame,) = read_json(file)["results"].values()
+    return {(row["query"], row["label"]): row for row in frame}
+
+
+def key_frame(proof: Proof) -> None:
+    if not (KEY_FRAME.exists() and RULES.exists()):
+        proof.skip("the published size on the real key frame", f"no data in {DATA} (set CAMBER_DATA)")
+        return
+    folder = proof.folder
+    model = recipe(proof, folder)
+    for name, threads in (("one", 1), ("again", 1), ("two", 2)):
+        seconds, memory = predict(model, folder / f"{name}.json", threads)
+        proof.note(f"load, decode and detect, {threads} thread(s)", f"{seconds:.1f} s, peak {memory:.2f} GB")
+    one, two = detections(folder / "one.json"), detections(folder / "two.json")
+    same = (folder / "one.json").read_bytes() == (folder / "again.json").read_bytes()
+    proof.line("detections of the key frame", len(one), f"1 to {DETECTIONS}", 0 < len(one) <= DETECTIONS)
+    proof.line("two runs", "the same bytes" if same else "differ", "the same bytes", same)
+    shared = one.keys() & two.keys()
+    proof.line(
+        "(query, label) of 1 and 2 threads", f"{len(shared)} of {len(one)} shared", "all", one.keys() == two.keys()
+    )
+    worst = max((abs(one[at]["score"] - two[at]["score"]) for at in shared), default=1.0)
+    proof.line("their scores, largest difference", f"{worst:.1e}", "at most 1e-5", worst <= 1e-5)
+    far = max((abs(a - b) for at in shared for a, b in zip(one[at]["box"][:6], two[at]["box"][:6])), default=1.0)
+    proof.line("their centres and sizes, largest difference", f"{far:.1e} m", "at most 1e-3 m", far <= 1e-3)
+
+
+def stages(proof: Proof) -> None:
+    run_tests(proof, "stages, gradients, files and preprocessing against the original", "^cmt")
+
+
+PARTS = parts_of(key_frame, stages)
