@@ -158,41 +158,6 @@ def stages(proof: Proof) -> None:
     )
 
 
-def cmt(proof: Proof) -> None:
-    """CMT at its published size, with weights by recipe: in, out, and over the real key frame."""
-    rules = DATA / "cmt_golden/weight_rules.json"
-    if not rules.exists() or not KEY_FRAME.exists():
-        proof.skip("CMT at its published size", f"no recipe or no key frame in {DATA} (set CAMBER_DATA)")
-        return
-    folder = proof.folder
-    python = python_with("torch")
-    build_target("cmt_recipe_weights")
-    made = run(BUILD / "tests/cmt/cmt_recipe_weights", rules, "cmt_r50", 6, folder / "recipe.pth").stdout
-    proof.note("checksums of four tensors", ", ".join(made.splitlines()))
-    run(python, "tests/cmt/torch_files.py", "wrap", folder / "recipe.pth", folder / "trained.pth")
-    model = folder / "cmt_r50.safetensors"
-    report = camber_json("import", "cmt", folder / "trained.pth", "--config", "cmt_r50", "--out", model)
-    proof.line("tensors of a file of torch.save that are taken", report["loaded"], "689", report["loaded"] == 689)
-    camber("export", "cmt", model, "--out", folder / "back.pth")
-    back = run_json(python, "tests/cmt/torch_files.py", "compare", folder / "recipe.pth", folder / "back.pth")
-    proof.line(
-        "tensors that torch reads back equal to the bit",
-        f"{back['equal']} of {back['tensors']}",
-        "all 689, 21 sparse convolutions marked as spconv 2",
-        back["equal"] == back["tensors"] == 689 and back["sparse"] == 42,  # their norms have version 2 as well
-    )
-    sample = read_json(KEY_FRAME / "v1.0-keyframe/sample.json")[0]["token"]
-    for name in ("first.json", "second.json"):
-        camber(
-            "predict", "--checkpoint", model, "--data", KEY_FRAME, "--version", "v1.0-keyframe", "--sample", sample,
-            "--out", folder / name,
-        )  # fmt: skip
-    first, second = ((folder / name).read_bytes() for name in ("first.json", "second.json"))
-    boxes = len(json.loads(first)["results"][sample])
-    proof.line("boxes of the real key frame, twice", f"{boxes}, {'equal' if first == second else 'different'}", "equal",
-               boxes > 0 and first == second)  # fmt: skip
-
-
 def invariances(proof: Proof) -> None:
     folder = proof.folder
     run(
@@ -340,4 +305,4 @@ def reference(proof: Proof) -> None:
         )
 
 
-PARTS = parts_of(head, matching, stages, cmt, invariances, silence, reference)
+PARTS = parts_of(head, matching, stages, invariances, silence, reference)
