@@ -1,5 +1,6 @@
 // Compiled once for every instruction set, with its flags and with CAMBER_KERNEL_TABLE naming the table it fills.
 #include "kernels/backward.h"
+#include "kernels/sparse_convolution_gradient.h"
 #include "kernels/sparse_rows.h"
 
 namespace camber::kernels {
@@ -40,6 +41,57 @@ std::size_t sparse_scratch(const SparseJob& job) {
   return arena.used;
 }
 
+// Calls with_numbers.template operator()<Numbers, T>() for the numbers that a problem is multiplied in.
+template <class WithNumbers>
+auto with_numbers_of(const ConvolutionJob& job, const WithNumbers& with_numbers) {
+  if (job.problem.type == ElementType::float32) return with_numbers.template operator()<FloatNumbers, float>();
+#ifdef CAMBER_BF16_PRODUCTS
+  return with_numbers.template operator()<BfloatNumbers, std::uint16_t>();
+#else
+  return with_numbers.template operator()<FloatNumbers, std::uint16_t>();
+#endif
+}
+
+std::size_t convolution_tap_bytes(const ConvolutionJob& job) {
+  return with_numbers_of(job, [&]<class Numbers, class T>() {
+    return static_cast<std::size_t>(packed_words<Numbers>(job.problem)) * sizeof(typename Numbers::Word);
+  });
+}
+
+std::size_t convolution_pack_scratch(const ConvolutionJob& job) {
+  Arena arena;
+  lay_out_pack<FloatNumbers>(arena, job);
+  return arena.used;
+}
+
+void convolution_pack_tap(const ConvolutionJob& job, std::int64_t tap, std::byte* scratch) {
+  with_numbers_of(job, [&]<class Numbers, class T>() { pack_tap_of<Numbers, T>(job, tap, scratch); });
+}
+
+std::size_t convolution_tile_scratch(const ConvolutionJob& job) {
+  Arena arena;
+  lay_out_tile(arena, job);
+  return arena.used;
+}
+
+void convolve_tile(const ConvolutionJob& job, std::int64_t tile, std::byte* scratch) {
+  with_numbers_of(job, [&]<class Numbers, class T>() { convolve_tile_of<Numbers, T>(job, tile, scratch); });
+}
+
+std::int64_t convolution_gradient_row(const WeightGradientJob& job) {
+  return padded_width(job.problem.from_width);
+}
+
+std::int64_t convolution_gradient_size(const WeightGradientJob& job) {
+  return gradient_rows_padded(job.problem) * padded_width(job.problem.from_width);
+}
+
+std::size_t convolution_gradient_scratch(const WeightGradientJob& job) {
+  Arena arena;
+  lay_out_gradient(arena, job);
+  return arena.used;
+}
+
 void backward_finish(const BackwardJob& job, std::int64_t head_of_wave) {
   finish_queries(job, head_of_wave);
   finish_segments(job, head_of_wave);
@@ -59,7 +111,16 @@ const KernelTable& CAMBER_KERNEL_TABLE() {
                                       .sparse = {.scratch = sparse_scratch,
                                                  .forward_rows = sparse_forward_rows,
                                                  .backward_rows = sparse_backward_rows,
-                                                 .backward_keys = sparse_backward_keys}};
+                                                 .backward_keys = sparse_backward_keys},
+                                      .convolution = {.tap_bytes = convolution_tap_bytes,
+                                                      .pack_scratch = convolution_pack_scratch,
+                                                      .pack_tap = convolution_pack_tap,
+                                                      .tile_scratch = convolution_tile_scratch,
+                                                      .convolve_tile = convolve_tile,
+                                                      .gradient_row = convolution_gradient_row,
+                                                      .gradient_size = convolution_gradient_size,
+                                                      .gradient_scratch = convolution_gradient_scratch,
+                                                      .gradient_part = weight_gradient_part}};
   return kTable;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "camber/kernels/attention.h"
+#include "kernels/sparse_convolution_task.h"
 #include "kernels/sparse_task.h"
 
 // What the drivers (plain C++) hand to the code of one instruction set. Plain data only: no inline function may be
@@ -114,6 +115,7 @@ struct KernelTable {
   void (*backward_task)(const BackwardJob& job, std::int64_t task, std::byte* scratch);
   void (*backward_finish)(const BackwardJob& job, std::int64_t head_of_wave);  // adds the ranges
   SparseKernels sparse;
+  ConvolutionKernels convolution;
 };
 
 const KernelTable& scalar_kernels();

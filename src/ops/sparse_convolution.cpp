@@ -13,6 +13,7 @@
 
 #include "kernels/sparse_convolution.h"
 #include "ops/argument_checks.h"
+#include "ops/kernel_views.h"
 #include "ops/sparse_convolution_reference.h"
 
 namespace camber::ops {
@@ -78,11 +79,59 @@ void check_pairs(const char* op, const char* direction, const PairTensors& pairs
 
 ConvolutionInputs convolution_inputs(const at::Tensor& features, const at::Tensor& weight, at::TensorList pairs,
                                      const c10::SymInt& outputs) {
-  return {.features = features.to(at::kDouble).contiguous(),
-          .weight = weight.to(at::kDouble).contiguous(),
+  return {.features = features.contiguous(),
+          .weight = weight.contiguous(),
           .forward = {pairs[0].contiguous(), pairs[1].contiguous(), pairs[2].contiguous()},
           .back = {pairs[4].contiguous(), pairs[3].contiguous(), pairs[5].contiguous()},
           .outputs = outputs.guard_int(__FILE__, __LINE__)};
+}
+
+// --- float and bfloat16: the kernels ---
+
+kernels::PairLists pair_lists(const PairTensors& pairs) {
+  return {.from = pairs.from.const_data_ptr<std::int32_t>(),
+          .to = pairs.to.const_data_ptr<std::int32_t>(),
+          .offsets = pairs.offsets.const_data_ptr<std::int64_t>()};
+}
+
+kernels::ConvolutionProblem convolution_problem(const ConvolutionInputs& in) {
+  const bool bfloat = in.features.scalar_type() == at::kBFloat16;
+  return {.taps = in.forward.offsets.size(0),
+          .from_rows = in.features.size(0),
+          .to_rows = in.outputs,
+          .from_width = in.features.size(1),
+          .to_width = in.weight.size(0),
+          .type = bfloat ? kernels::ElementType::bfloat16 : kernels::ElementType::float32,
+          .x = in.features.const_data_ptr(),
+          .weight = in.weight.const_data_ptr(),
+          .transposed = false,
+          .pairs = pair_lists(in.forward),
+          .parallel = torch_threads()};
+}
+
+at::Tensor convolve_rows(const ConvolutionInputs& in) {
+  auto output = at::empty({in.outputs, in.weight.size(0)}, in.features.options());
+  kernels::convolve(convolution_problem(in), output.data_ptr(), kernels::chosen_isa());
+  return output;
+}
+
+at::Tensor convolve_gradient(const ConvolutionInputs& in, const at::Tensor& grad) {
+  auto problem = convolution_problem(in);
+  std::swap(problem.from_rows, problem.to_rows);
+  std::swap(problem.from_width, problem.to_width);
+  problem.x = grad.const_data_ptr();
+  problem.transposed = true;
+  problem.pairs = pair_lists(in.back);
+  auto result = at::empty(in.features.sizes(), in.features.options());
+  kernels::convolve(problem, result.data_ptr(), kernels::chosen_isa());
+  return result;
+}
+
+at::Tensor weight_gradient(const ConvolutionInputs& in, const at::Tensor& grad) {
+  auto result = at::empty(in.weight.sizes(), in.weight.options());
+  kernels::convolution_weight_gradient(convolution_problem(in), grad.const_data_ptr<float>(), result.data_ptr<float>(),
+                                       kernels::chosen_isa());
+  return result;
 }
 
 // --- The operators ---
@@ -93,7 +142,7 @@ at::Tensor convolution_cpu(const at::Tensor& features, const at::Tensor& weight,
   check_convolution(kOp, features, weight, pairs, outputs);
   const auto in = convolution_inputs(features, weight, pairs, outputs);
   check_pairs(kOp, "forward", in.forward, features.size(0), in.outputs);
-  return sparse_convolution_reference(in).to(features.scalar_type());
+  return (features.scalar_type() == at::kDouble ? sparse_convolution_reference : convolve_rows)(in);
 }
 
 void check_backward(const at::Tensor& grad, const at::Tensor& features, const at::Tensor& weight, at::TensorList pairs,
@@ -115,15 +164,16 @@ ConvolutionGradients convolution_backward_cpu(const at::Tensor& grad, const at::
   constexpr const char* kOp = "sparse_convolution_backward";
   check_backward(grad, features, weight, pairs, outputs, needs);
   const auto in = convolution_inputs(features, weight, pairs, outputs);
-  const auto dense = grad.to(at::kDouble).contiguous();
+  const auto dense = grad.contiguous();
+  const bool reference = features.scalar_type() == at::kDouble;
   auto of_features = at::empty({0}, features.options()), of_weight = at::empty({0}, features.options());
   if (needs.get(0)) {
     check_pairs(kOp, "back", in.back, in.outputs, features.size(0));
-    of_features = sparse_convolution_reference_features(in, dense).to(features.scalar_type());
+    of_features = (reference ? sparse_convolution_reference_features : convolve_gradient)(in, dense);
   }
   if (needs.get(1)) {
     check_pairs(kOp, "forward", in.forward, features.size(0), in.outputs);
-    of_weight = sparse_convolution_reference_weight(in, dense).to(features.scalar_type());
+    of_weight = (reference ? sparse_convolution_reference_weight : weight_gradient)(in, dense);
   }
   return {of_features, of_weight};
 }

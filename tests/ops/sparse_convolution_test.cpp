@@ -19,7 +19,7 @@ namespace {
 using namespace camber::proof;
 
 // The layers of a sparse encoder, and what else the operator promises.
-const std::vector<std::pair<std::string, SparseKernel>> kLayers = {
+const std::vector<std::pair<std::string, SparseKernel>> kConvolutionLayers = {
     {"submanifold", {.submanifold = true}},
     {"submanifold, padding not used", {.padding = {1, 2, 0}, .submanifold = true}},
     {"stride 2", {.stride = {2, 2, 2}, .padding = {1, 1, 1}}},
@@ -30,14 +30,15 @@ const std::vector<std::pair<std::string, SparseKernel>> kLayers = {
     {"one tap", {.size = {1, 1, 1}}},
 };
 
-struct Case {
+struct ConvolutionCase {
   at::Tensor coordinates, features, weight;
   SparseIndices indices;
 };
 
-Case draw(const SparseKernel& kernel, std::int64_t sites = 150, std::int64_t wide_in = 6, std::int64_t wide_out = 7) {
+ConvolutionCase draw_convolution(const SparseKernel& kernel, std::int64_t sites = 150, std::int64_t wide_in = 6,
+                                 std::int64_t wide_out = 7) {
   at::manual_seed(5);
-  Case drawn;
+  ConvolutionCase drawn;
   drawn.coordinates = draw_sites(2, {6, 9, 8}, sites);
   drawn.features = at::randn({drawn.coordinates.size(0), wide_in}, at::kDouble);
   const auto& k = kernel.size;
@@ -47,9 +48,9 @@ Case draw(const SparseKernel& kernel, std::int64_t sites = 150, std::int64_t wid
 }
 
 TEST(SparseConvolution, EqualsTheDenseConvolutionAtTheActiveSites) {
-  for (const auto& [name, kernel] : kLayers) {
+  for (const auto& [name, kernel] : kConvolutionLayers) {
     SCOPED_TRACE(name);
-    auto in = draw(kernel);
+    auto in = draw_convolution(kernel);
     const auto dense = dense_convolution(in.coordinates, {6, 9, 8}, 2, in.features.requires_grad_(true),
                                          in.weight.requires_grad_(true), kernel);
     // The active sites are those of the dense mask, in the promised order.
@@ -68,14 +69,59 @@ TEST(SparseConvolution, EqualsTheDenseConvolutionAtTheActiveSites) {
 }
 
 TEST(SparseConvolution, GradientsAreTheNumericJacobian) {
-  for (const auto& [name, kernel] : kLayers) {
+  for (const auto& [name, kernel] : kConvolutionLayers) {
     SCOPED_TRACE(name);
-    auto in = draw(kernel, 20, 3, 2);
+    auto in = draw_convolution(kernel, 20, 3, 2);
     in.features.requires_grad_(true);
     in.weight.requires_grad_(true);
     EXPECT_TRUE(gradients_match([&] { return sparse_convolution(in.features, in.weight, in.indices).square().sum(); },
                                 {{"features", in.features}, {"weight", in.weight}}));
   }
+}
+
+struct ConvolutionResults {
+  at::Tensor output, of_features, of_weight;
+};
+
+// All three results in one type, for the same incoming gradient.
+ConvolutionResults run_convolution(const ConvolutionCase& in, at::ScalarType type) {
+  const auto features = in.features.detach().to(type).requires_grad_(true),
+             weight = in.weight.detach().to(type).requires_grad_(true);
+  const auto output = sparse_convolution(features, weight, in.indices);
+  at::manual_seed(6);
+  const auto incoming = at::randn(output.sizes(), at::kDouble).to(type);
+  const auto gradients = torch::autograd::grad({output}, {features, weight}, {incoming});
+  return {output.detach(), gradients[0], gradients[1]};
+}
+
+// Widths below, at and beyond the vectors, panels and rounds of the kernels; tiles of more than one block.
+TEST(SparseConvolution, TheKernelsAgreeWithTheDefinition) {
+  for (const auto& [name, kernel] : kConvolutionLayers)
+    for (const auto& [wide_in, wide_out] : {std::pair{5, 16}, {16, 16}, {33, 1}, {1, 40}, {64, 32}, {130, 136}}) {
+      SCOPED_TRACE(name + ", " + std::to_string(wide_in) + " to " + std::to_string(wide_out));
+      const auto in = draw_convolution(kernel, 800, wide_in, wide_out);
+      const auto expected = run_convolution(in, at::kDouble), actual = run_convolution(in, at::kFloat);
+      EXPECT_TRUE(close_to_largest(actual.output, expected.output, 1e-6));
+      EXPECT_TRUE(close_to_largest(actual.of_features, expected.of_features, 1e-6));
+      EXPECT_TRUE(close_to_largest(actual.of_weight, expected.of_weight, 1e-6));
+    }
+}
+
+TEST(SparseConvolution, BfloatAddsInFloatAndRoundsOnce) {
+  for (const auto& [name, kernel] : kConvolutionLayers)
+    for (const auto& [wide_in, wide_out] : {std::pair{5, 16}, {64, 33}, {300, 20}}) {
+      SCOPED_TRACE(name + ", " + std::to_string(wide_in) + " to " + std::to_string(wide_out));
+      auto in = draw_convolution(kernel, 300, wide_in, wide_out);
+      in.features = in.features.to(at::kBFloat16);
+      in.weight = in.weight.to(at::kBFloat16);
+      const auto actual = sparse_convolution(in.features, in.weight, in.indices);
+      ASSERT_EQ(actual.scalar_type(), at::kBFloat16);
+      const auto expected = sparse_convolution(in.features.to(at::kDouble), in.weight.to(at::kDouble), in.indices);
+      EXPECT_TRUE(close_to_largest(actual.to(at::kDouble), expected, 0x1p-8));
+      // No element is further away than its own rounding, and a little for the sum in float.
+      const auto allowed = expected.abs() * 0x1p-8 + expected.abs().max() * 1e-6;
+      EXPECT_TRUE(actual.to(at::kDouble).sub(expected).abs().le(allowed).all().item<bool>());
+    }
 }
 
 }  // namespace
