@@ -25,6 +25,7 @@ from .attention_bias import AttentionBias, BiasWindows
 from .bounded_scale import SCALE_PRESETS, BoundedScale, BoundsStage
 from .scale_projection import project_after_step, project_scales
 from .sensors import BevGrid, CameraMap
+from .sparse_convolution import SparseIndices, build_sparse_indices, sparse_convolution
 from .structured_bias import Segments, StructuredBias, Windows, dense_mask
 
 __version__ = _DESCRIPTION["version"]
@@ -40,9 +41,11 @@ __all__ = [
     "BoundsStage",
     "CameraMap",
     "Segments",
+    "SparseIndices",
     "StructuredBias",
     "Windows",
     "biased_attention",
+    "build_sparse_indices",
     "dense_mask",
     "explain_attention",
     "merge",
@@ -50,4 +53,5 @@ __all__ = [
     "project_scales",
     "scaled_dot_product_attention",
     "sparse_attention",
+    "sparse_convolution",
 ]

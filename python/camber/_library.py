@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -75,3 +77,29 @@ def _build_windows_shape(
     index = center.new_empty(entries, dtype=torch.int32)
     rows = center.shape[0] * center.shape[1]
     return center.new_empty(rows + 1), index, torch.empty_like(index), torch.empty_like(index)
+
+
+# The numbers of output sites and of pairs depend on the coordinates.
+@torch.library.register_fake("camber::build_sparse_indices")
+def _build_sparse_indices_shape(
+    coordinates: torch.Tensor,
+    spatial_shape: Sequence[int],
+    batch: int,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    submanifold: bool,
+) -> tuple[torch.Tensor, ...]:
+    context, taps = torch.library.get_ctx(), math.prod(kernel)
+    outputs, pairs = context.new_dynamic_size(), context.new_dynamic_size()
+
+    def offsets(rows: int) -> torch.Tensor:
+        return coordinates.new_empty((taps, (rows + 63) // 64 + 1), dtype=torch.int64)
+
+    def index() -> torch.Tensor:
+        return coordinates.new_empty(pairs, dtype=torch.int32)
+
+    forward, back = (index(), index(), offsets(outputs)), (index(), index(), offsets(coordinates.shape[0]))
+    dropped = coordinates.new_empty((), dtype=torch.int64)
+    return coordinates.new_empty((outputs, 4), dtype=torch.int32), *forward, *back, dropped

@@ -30,6 +30,21 @@ def sparse_arguments():
     return q, k, v, *bias.windows
 
 
+def convolution_indices(stride=2):
+    """About a third of the cells of two 4 x 5 x 6 grids, in no order, and one site outside."""
+    torch.manual_seed(4)
+    sites = (torch.rand(2, 4, 5, 6) < 0.3).nonzero()
+    sites = torch.cat((sites[torch.randperm(len(sites))], torch.tensor([[0, 0, 5, 0]])))
+    return camber.build_sparse_indices(sites, (4, 5, 6), 2, 3, stride=stride, padding=1, submanifold=stride == 1)
+
+
+def convolution_arguments(dtype=torch.float32, stride=2):
+    indices = convolution_indices(stride)
+    features = torch.randn(indices.inputs, 3, dtype=dtype, requires_grad=True)
+    weight = torch.randn(4, 3, 3, 3, 3, dtype=dtype, requires_grad=True)
+    return features, weight, list(indices[1:7]), len(indices.coordinates)
+
+
 def operator_calls():
     """(operator, positional arguments, keyword arguments) for every operator."""
     attention = attention_arguments()
@@ -42,6 +57,10 @@ def operator_calls():
     sparse = sparse_arguments()
     local, logsumexp = operators.sparse_attention(*detached(sparse))
     sparse_backward = (torch.randn_like(local), local, logsumexp, *detached(sparse), None, [True, True, False, True])
+    convolution = convolution_arguments()
+    convolved = operators.sparse_convolution(*detached(convolution))
+    sites = torch.tensor([[0, 1, 2, 3], [1, 0, 0, 0], [0, 0, 0, 9]])
+    geometry = ([4, 5, 6], 2, [3, 3, 3], [1, 1, 1], [0, 0, 0], [1, 1, 1])
     return {
         "biased_attention": [
             (attention, {}),
@@ -53,6 +72,9 @@ def operator_calls():
         "biased_attention_report": [(attention, {})],
         "sparse_attention": [(sparse, {}), (sparse[:5], {"softmax_scale": 0.3})],
         "sparse_attention_backward": [(sparse_backward, {})],
+        "build_sparse_indices": [((sites, *geometry, True), {}), ((sites.int(), *geometry, False), {})],
+        "sparse_convolution": [(convolution, {}), (convolution_arguments(torch.float64, 1), {})],
+        "sparse_convolution_backward": [((torch.randn_like(convolved), *detached(convolution), [True, True]), {})],
         "build_windows": [(window_arguments(), {})],
         "window_values": [((strength, profile, row_offsets, map_index), {})],
         "window_values_backward": [
@@ -107,6 +129,13 @@ def test_gradients_of_sparse_attention():
     assert torch.autograd.gradcheck(
         lambda *leaves: camber.sparse_attention(*leaves[:3], rows, keys, leaves[3]), (q, k, v, value)
     )
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_gradients_of_sparse_convolution(stride):
+    indices = convolution_indices(stride)
+    features, weight = convolution_arguments(torch.float64, stride)[:2]
+    assert torch.autograd.gradcheck(lambda x, w: camber.sparse_convolution(x, w, indices), (features, weight))
 
 
 @pytest.mark.parametrize("form", ["box", "gaussian"])
