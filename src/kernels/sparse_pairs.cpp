@@ -1,8 +1,9 @@
 #include "kernels/sparse_pairs.h"
 
 #include <algorithm>
-#include <bit>
+#include <memory>
 #include <stdexcept>
+#include <string>
 
 #include "kernels/dispatch.h"
 #include "kernels/slots.h"
@@ -10,267 +11,281 @@
 namespace camber::kernels {
 namespace {
 
-using Cell = std::array<std::int64_t, 3>;
-
-// Which cells of all batches are active, a bit each, and how many active ones come before: a row number in
-// sorted order without sorting or hashing.
-class ActiveCells {
- public:
-  ActiveCells(std::int64_t batches, const std::array<std::int64_t, 3>& shape)
-      : shape_(shape), words_(static_cast<std::size_t>(ceil_divide(batches * shape[0] * shape[1] * shape[2], 64))) {}
-
-  std::int64_t index(std::int64_t batch, const Cell& at) const {
-    return ((batch * shape_[0] + at[0]) * shape_[1] + at[1]) * shape_[2] + at[2];
-  }
-  bool contains(std::int64_t index) const { return ((words_[word(index)] >> (index % 64)) & 1) != 0; }
-  void insert(std::int64_t index) { words_[word(index)] |= std::uint64_t{1} << (index % 64); }
-
-  // Numbers the active cells; returns how many there are.
-  std::int64_t finish() {
-    before_.resize(words_.size());
-    std::int32_t count = 0;
-    for (std::size_t w = 0; w < words_.size(); ++w) {
-      before_[w] = count;
-      count += std::popcount(words_[w]);
-    }
-    return count;
-  }
-  // The number of an active cell.
-  std::int32_t rank(std::int64_t index) const {
-    const std::uint64_t below = words_[word(index)] & ((std::uint64_t{1} << (index % 64)) - 1);
-    return before_[word(index)] + std::popcount(below);
-  }
-  // visit(index) of every active cell, in order.
-  template <class Visit>
-  void for_each(const Visit& visit) const {
-    for (std::size_t w = 0; w < words_.size(); ++w)
-      for (std::uint64_t left = words_[w]; left != 0; left &= left - 1)
-        visit(static_cast<std::int64_t>(w) * 64 + std::countr_zero(left));
-  }
-
- private:
-  static std::size_t word(std::int64_t index) { return static_cast<std::size_t>(index / 64); }
-
-  std::array<std::int64_t, 3> shape_;
-  std::vector<std::uint64_t> words_;
-  std::vector<std::int32_t> before_;
-};
-
-struct InputSite {
+struct Site {
   std::int64_t batch;
   Cell at;
 };
 
-InputSite site_of(const std::int32_t* coordinates, std::int64_t row) {
+Site site_of(const std::int32_t* coordinates, std::int64_t row) {
   const std::int32_t* c = coordinates + 4 * row;
   return {c[0], {c[1], c[2], c[3]}};
 }
 
-bool inside(const Cell& at, const std::array<std::int64_t, 3>& shape) {
+bool is_inside(const Cell& at, const Cell& shape) {
   return at[0] >= 0 && at[0] < shape[0] && at[1] >= 0 && at[1] < shape[1] && at[2] >= 0 && at[2] < shape[2];
 }
 
-// The input's cells, and its rows inside the grid in their order.
-struct InputCells {
+// Active cells and the row of each, by its number.
+struct RowsOfCells {
   ActiveCells cells;
-  std::vector<std::int32_t> kept;
+  std::vector<std::int32_t> row{};
+};
 
-  InputCells(const SparseGeometry& g, const std::int32_t* coordinates, std::int64_t rows)
-      : cells(g.batches, g.input_shape) {
+// The input's cells, and its rows inside the grid in their order.
+struct Input {
+  const std::int32_t* coordinates;
+  std::int64_t rows;
+  RowsOfCells found;
+  std::vector<std::int32_t> kept{};
+
+  Input(const SparseGeometry& g, const std::int32_t* given, std::int64_t count)
+      : coordinates(given), rows(count), found{ActiveCells(g.batches, g.input_shape)} {
     kept.reserve(static_cast<std::size_t>(rows));
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const InputSite site = site_of(coordinates, row);
-      if (!inside(site.at, g.input_shape)) continue;
-      const std::int64_t index = cells.index(site.batch, site.at);
-      if (cells.contains(index)) refuse_twice(site);
-      cells.insert(index);
-      kept.push_back(static_cast<std::int32_t>(row));
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const Site site = site_of(coordinates, r);
+      if (!is_inside(site.at, g.input_shape)) continue;
+      const std::int64_t index = found.cells.index(site.batch, site.at);
+      if (found.cells.contains(index)) refuse_twice(site);
+      found.cells.insert(index);
+      kept.push_back(static_cast<std::int32_t>(r));
     }
+    found.cells.number_cells();
+    found.row = rows_by_number([&](std::size_t i) { return kept[i]; });
   }
 
-  [[noreturn]] static void refuse_twice(const InputSite& site) {
+  // value(i) for the i-th kept row, by the number of its cell.
+  template <class Value>
+  std::vector<std::int32_t> rows_by_number(const Value& value) const {
+    std::vector<std::int32_t> by_number(kept.size());
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      const Site site = site_of(coordinates, kept[i]);
+      by_number[static_cast<std::size_t>(found.cells.number(found.cells.index(site.batch, site.at)))] = value(i);
+    }
+    return by_number;
+  }
+
+  [[noreturn]] static void refuse_twice(const Site& site) {
     throw std::invalid_argument("coordinates must hold every site once, got (" + std::to_string(site.batch) + ", " +
                                 std::to_string(site.at[0]) + ", " + std::to_string(site.at[1]) + ", " +
                                 std::to_string(site.at[2]) + ") twice");
   }
 };
 
-NeighbourTable empty_table(const SparseGeometry& g, std::int64_t rows) {
-  return {std::vector<std::int32_t>(static_cast<std::size_t>(g.taps() * rows), -1), g.taps(), rows};
-}
+// --- From outputs to inputs: which cells the taps of a site read ---
 
-// Calls part(first, end) for ranges of at most kRows rows.
-template <class Part>
-void for_row_ranges(const ParallelFor& parallel, std::int64_t rows, const Part& part) {
-  constexpr std::int64_t kRows = 2048;
-  run_tasks(parallel, ceil_divide(rows, kRows), 0,
-            [&](std::int64_t task, std::byte*) { part(task * kRows, std::min(rows, (task + 1) * kRows)); });
-}
+// The taps along x come many at a time, as bits of neighbouring cells.
+class TapReader {
+ public:
+  TapReader(const SparseGeometry& g, const RowsOfCells& input) : g_(g), input_(input) {
+    for (std::int64_t x = 0; x < 64; x += g.dilation[2]) spaced_ |= std::uint64_t{1} << x;
+    at_once_ = 63 / g.dilation[2] + 1;
+  }
 
-// --- Submanifold: every kept row looks for its neighbours ---
-
-SparseSites find_same_sites(const SparseGeometry& g, const std::int32_t* coordinates, std::int64_t rows,
-                            const ParallelFor& parallel) {
-  InputCells input(g, coordinates, rows);
-  input.cells.finish();
-  const auto kept = static_cast<std::int64_t>(input.kept.size());
-  std::vector<std::int32_t> row_of_rank(input.kept.size());
-  SparseSites sites{.coordinates = std::vector<std::int32_t>(input.kept.size() * 4),
-                    .by_output = empty_table(g, kept),
-                    .by_input = {},
-                    .dropped = rows - kept,
-                    .mirrored = kept == rows};
-  if (!sites.mirrored) sites.by_input = empty_table(g, rows);
-  for_row_ranges(parallel, kept, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t output = first; output < end; ++output) {
-      const std::int32_t row = input.kept[static_cast<std::size_t>(output)];
-      std::copy_n(coordinates + 4 * std::int64_t{row}, 4, sites.coordinates.data() + 4 * output);
-      const InputSite site = site_of(coordinates, row);
-      row_of_rank[static_cast<std::size_t>(input.cells.rank(input.cells.index(site.batch, site.at)))] = row;
-    }
-  });
-  for_row_ranges(parallel, kept, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t output = first; output < end; ++output) {
-      const InputSite site = site_of(sites.coordinates.data(), output);
-      std::int32_t* to = sites.by_output.neighbour.data() + output;
-      Cell tap, at;
-      for (tap[0] = 0; tap[0] < g.kernel[0]; ++tap[0])
-        for (tap[1] = 0; tap[1] < g.kernel[1]; ++tap[1])
-          for (tap[2] = 0; tap[2] < g.kernel[2]; ++tap[2], to += kept) {
-            for (std::size_t d = 0; d < 3; ++d) at[d] = site.at[d] + (tap[d] - g.kernel[d] / 2) * g.dilation[d];
-            if (!inside(at, g.input_shape)) continue;
-            const std::int64_t index = input.cells.index(site.batch, at);
-            if (input.cells.contains(index)) *to = row_of_rank[static_cast<std::size_t>(input.cells.rank(index))];
-          }
-    }
-  });
-  return sites;
-}
-
-// --- Strided: every kept row goes to the sites whose taps it falls on ---
-
-// The taps of one axis that input position x falls on, with their output positions.
-struct AxisTargets {
-  std::vector<std::int64_t> tap, output;
-
-  void find(const SparseGeometry& g, std::size_t d, std::int64_t x) {
-    tap.clear();
-    output.clear();
-    for (std::int64_t t = 0; t < g.kernel[d]; ++t) {
-      const std::int64_t scaled = x + g.padding[d] - t * g.dilation[d];
-      if (scaled < 0 || scaled % g.stride[d] != 0 || scaled / g.stride[d] >= g.output_shape[d]) continue;
-      tap.push_back(t);
-      output.push_back(scaled / g.stride[d]);
+  // visit(tap, input row) of an output site, by rising tap.
+  template <class Visit>
+  void read(const Site& site, const Visit& visit) const {
+    Cell origin;
+    for (std::size_t d = 0; d < 3; ++d) origin[d] = site.at[d] * g_.stride[d] - g_.padding[d];
+    const Cell& shape = g_.input_shape;
+    // The taps along x that stay inside the grid.
+    const std::int64_t first = origin[2] >= 0 ? 0 : ceil_divide(-origin[2], g_.dilation[2]);
+    const std::int64_t room = shape[2] - 1 - origin[2];
+    const std::int64_t end = room < 0 ? 0 : std::min(g_.kernel[2], room / g_.dilation[2] + 1);
+    for (std::int64_t kz = 0, z = origin[0]; kz < g_.kernel[0]; ++kz, z += g_.dilation[0]) {
+      if (z < 0 || z >= shape[0]) continue;
+      for (std::int64_t ky = 0, y = origin[1]; ky < g_.kernel[1]; ++ky, y += g_.dilation[1]) {
+        if (y < 0 || y >= shape[1]) continue;
+        const std::int64_t row = input_.cells.index(site.batch, {z, y, origin[2]});
+        for (std::int64_t kx = first; kx < end; kx += at_once_)
+          read_bits((kz * g_.kernel[1] + ky) * g_.kernel[2], row, kx, end, visit);
+      }
     }
   }
+
+ private:
+  // Taps kx .. end of a row, as many as fit a window.
+  template <class Visit>
+  void read_bits(std::int64_t first_tap, std::int64_t row, std::int64_t kx, std::int64_t end,
+                 const Visit& visit) const {
+    const std::int64_t index = row + kx * g_.dilation[2], taps = std::min(at_once_, end - kx);
+    const std::uint64_t wanted = spaced_ & (~std::uint64_t{0} >> (63 - (taps - 1) * g_.dilation[2]));
+    for (std::uint64_t bits = input_.cells.window(index) & wanted; bits != 0; bits &= bits - 1) {
+      const std::int64_t step = std::countr_zero(bits);
+      const std::int64_t tap = g_.dilation[2] == 1 ? step : step / g_.dilation[2];
+      visit(first_tap + kx + tap, input_.row[static_cast<std::size_t>(input_.cells.number(index + step))]);
+    }
+  }
+
+  const SparseGeometry& g_;
+  const RowsOfCells& input_;
+  std::uint64_t spaced_ = 0;  // bits at multiples of the dilation
+  std::int64_t at_once_ = 1;
 };
 
-// visit(tap, index of the output cell) for all of them.
-template <class Visit>
-void for_targets(const SparseGeometry& g, const ActiveCells& outputs, const InputSite& site,
-                 std::array<AxisTargets, 3>& axes, const Visit& visit) {
-  for (std::size_t d = 0; d < 3; ++d) axes[d].find(g, d, site.at[d]);
-  for (std::size_t z = 0; z < axes[0].tap.size(); ++z)
-    for (std::size_t y = 0; y < axes[1].tap.size(); ++y)
-      for (std::size_t x = 0; x < axes[2].tap.size(); ++x)
-        visit((axes[0].tap[z] * g.kernel[1] + axes[1].tap[y]) * g.kernel[2] + axes[2].tap[x],
-              outputs.index(site.batch, {axes[0].output[z], axes[1].output[y], axes[2].output[x]}));
+// --- From inputs to outputs: which sites a row falls on, and by which taps ---
+
+class TapWriter {
+ public:
+  explicit TapWriter(const SparseGeometry& g) : g_(g) {
+    for (std::size_t d = 0; d < 3; ++d)
+      for (std::int64_t t = 0; t < g.kernel[d]; ++t)
+        reach_[d].push_back({t * g.dilation[d] / g.stride[d], t * g.dilation[d] % g.stride[d]});
+  }
+
+  // visit(tap, index of the output cell) of an input site inside the grid, by rising tap.
+  template <class Visit>
+  void write(const ActiveCells& outputs, const Site& site, const Visit& visit) const {
+    std::array<Step, 3> at;
+    for (std::size_t d = 0; d < 3; ++d) {
+      const std::int64_t padded = site.at[d] + g_.padding[d];
+      at[d] = {padded / g_.stride[d], padded % g_.stride[d]};
+    }
+    for_taps(0, at[0], [&](std::int64_t kz, std::int64_t z) {
+      for_taps(1, at[1], [&](std::int64_t ky, std::int64_t y) {
+        const std::int64_t row = outputs.index(site.batch, {z, y, 0}), tap = (kz * g_.kernel[1] + ky) * g_.kernel[2];
+        for_taps(2, at[2], [&](std::int64_t kx, std::int64_t x) { visit(tap + kx, row + x); });
+      });
+    });
+  }
+
+ private:
+  // A length as strides and what is left.
+  struct Step {
+    std::int64_t strides, left;
+  };
+
+  // visit(tap, output position) along one axis, for the taps from which the input lies a whole number of strides.
+  template <class Visit>
+  void for_taps(std::size_t d, const Step& at, const Visit& visit) const {
+    for (std::size_t t = 0; t < reach_[d].size(); ++t) {
+      const Step& reach = reach_[d][t];
+      const std::int64_t output = at.strides - reach.strides;
+      if (at.left == reach.left && output >= 0 && output < g_.output_shape[d])
+        visit(static_cast<std::int64_t>(t), output);
+    }
+  }
+
+  const SparseGeometry& g_;
+  std::array<std::vector<Step>, 3> reach_;  // how far each tap of an axis reaches
+};
+
+// --- The lists ---
+
+// Fills the lists from for_row(row, visit(tap, neighbour)), which is gone through twice: to count and to write.
+template <class ForRow>
+void list_pairs(std::int64_t taps, std::int64_t rows, const ParallelFor& parallel, const ForRow& for_row,
+                PairMemory& memory) {
+  constexpr std::int64_t kBlocks = 16;  // of a task
+  const std::int64_t blocks = ceil_divide(rows, kPairBlock), stride = blocks + 1;
+  memory.offsets.assign(static_cast<std::size_t>(taps * stride), 0);
+  std::int64_t* offsets = memory.offsets.data();
+  const auto for_blocks = [&](const auto& visit_block) {
+    run_tasks(parallel, ceil_divide(blocks, kBlocks), static_cast<std::size_t>(taps) * sizeof(std::int64_t),
+              [&](std::int64_t task, std::byte* scratch) {
+                for (std::int64_t b = task * kBlocks; b < std::min(blocks, (task + 1) * kBlocks); ++b)
+                  visit_block(b, std::min(rows, (b + 1) * kPairBlock), reinterpret_cast<std::int64_t*>(scratch));
+              });
+  };
+  for_blocks([&](std::int64_t block, std::int64_t end, std::int64_t* counts) {
+    std::fill_n(counts, taps, 0);
+    for (std::int64_t row = block * kPairBlock; row < end; ++row)
+      for_row(row, [&](std::int64_t tap, std::int32_t) { ++counts[tap]; });
+    for (std::int64_t tap = 0; tap < taps; ++tap) offsets[tap * stride + block + 1] = counts[tap];
+  });
+  std::int64_t next = 0;
+  for (std::int64_t tap = 0; tap < taps; ++tap)
+    for (std::int64_t i = tap * stride; i < (tap + 1) * stride; ++i) offsets[i] = next += offsets[i];
+  std::int32_t *from = memory.from(next), *to = memory.to(next);
+  for_blocks([&](std::int64_t block, std::int64_t end, std::int64_t* position) {
+    for (std::int64_t tap = 0; tap < taps; ++tap) position[tap] = offsets[tap * stride + block];
+    for (std::int64_t row = block * kPairBlock; row < end; ++row)
+      for_row(row, [&](std::int64_t tap, std::int32_t neighbour) {
+        const std::int64_t pair = position[tap]++;
+        from[pair] = neighbour;
+        to[pair] = static_cast<std::int32_t>(row);
+      });
+  });
 }
 
-std::vector<std::int32_t> coordinates_of(const SparseGeometry& g, const ActiveCells& cells, std::int64_t count) {
-  std::vector<std::int32_t> coordinates;
-  coordinates.reserve(static_cast<std::size_t>(4 * count));
-  const auto& shape = g.output_shape;
+// (batch, z, y, x) of the cells, in order.
+void write_coordinates(const ActiveCells& cells, std::int32_t* to) {
+  const Cell& shape = cells.shape();
+  Site site{0, {0, 0, 0}};
+  std::int64_t row = -1;  // index of the first cell of the site's row, once there is one
   cells.for_each([&](std::int64_t index) {
-    const std::int64_t row = index / shape[2], slice = row / shape[1];
-    for (const std::int64_t value : {slice / shape[0], slice % shape[0], row % shape[1], index % shape[2]})
-      coordinates.push_back(static_cast<std::int32_t>(value));
+    if (row < 0 || index >= row + shape[2]) {
+      const std::int64_t rows = index / shape[2], slices = rows / shape[1];
+      site = {slices / shape[0], {slices % shape[0], rows % shape[1], 0}};
+      row = rows * shape[2];
+    }
+    *to++ = static_cast<std::int32_t>(site.batch);
+    *to++ = static_cast<std::int32_t>(site.at[0]);
+    *to++ = static_cast<std::int32_t>(site.at[1]);
+    *to++ = static_cast<std::int32_t>(index - row);
   });
+}
+
+// The kept rows' coordinates, in their order.
+const std::int32_t* keep_coordinates(const Input& input, SparseSites& sites) {
+  sites.outputs = static_cast<std::int64_t>(input.kept.size());
+  std::int32_t* const coordinates = sites.coordinates(4 * sites.outputs);
+  std::int32_t* to = coordinates;
+  for (const std::int32_t row : input.kept) to = std::copy_n(input.coordinates + 4 * std::int64_t{row}, 4, to);
   return coordinates;
 }
 
-SparseSites find_strided_sites(const SparseGeometry& g, const std::int32_t* coordinates, std::int64_t rows,
-                               const ParallelFor& parallel) {
-  const InputCells input(g, coordinates, rows);
-  ActiveCells outputs(g.batches, g.output_shape);
-  {
-    std::array<AxisTargets, 3> axes;
-    for (const std::int32_t row : input.kept)
-      for_targets(g, outputs, site_of(coordinates, row), axes,
-                  [&](std::int64_t, std::int64_t index) { outputs.insert(index); });
-  }
-  const std::int64_t count = outputs.finish();
-  SparseSites sites{.coordinates = coordinates_of(g, outputs, count),
-                    .by_output = empty_table(g, count),
-                    .by_input = empty_table(g, rows),
-                    .dropped = rows - static_cast<std::int64_t>(input.kept.size()),
-                    .mirrored = false};
-  for_row_ranges(parallel, static_cast<std::int64_t>(input.kept.size()), [&](std::int64_t first, std::int64_t end) {
-    std::array<AxisTargets, 3> axes;
-    for (std::int64_t i = first; i < end; ++i) {
-      const std::int32_t row = input.kept[static_cast<std::size_t>(i)];
-      for_targets(g, outputs, site_of(coordinates, row), axes, [&](std::int64_t tap, std::int64_t index) {
-        const std::int32_t output = outputs.rank(index);
-        sites.by_input.neighbour[static_cast<std::size_t>(tap * rows + row)] = output;
-        sites.by_output.neighbour[static_cast<std::size_t>(tap * count + output)] = row;
-      });
-    }
-  });
-  return sites;
+// Finds the cells that the kept rows fall on, and writes their coordinates.
+const std::int32_t* find_outputs(const Input& input, const TapWriter& writer, ActiveCells& outputs,
+                                 SparseSites& sites) {
+  for (const std::int32_t row : input.kept)
+    writer.write(outputs, site_of(input.coordinates, row),
+                 [&](std::int64_t, std::int64_t index) { outputs.insert(index); });
+  sites.outputs = outputs.number_cells();
+  std::int32_t* const coordinates = sites.coordinates(4 * sites.outputs);
+  write_coordinates(outputs, coordinates);
+  return coordinates;
 }
 
-// The opposite of by_output, where rows of the input and the output are not the same.
-void fill_by_input(SparseSites& sites) {
-  const NeighbourTable& from = sites.by_output;
-  NeighbourTable& to = sites.by_input;
-  for (std::int64_t tap = 0; tap < from.taps; ++tap)
-    for (std::int64_t row = 0; row < from.rows; ++row)
-      if (const std::int32_t input = from.neighbour[static_cast<std::size_t>(tap * from.rows + row)]; input >= 0)
-        to.neighbour[static_cast<std::size_t>(tap * to.rows + input)] = static_cast<std::int32_t>(row);
+// Fills `back`; output_row(index of a cell) is -1 where no output lies.
+template <class OutputRow>
+void list_back_pairs(const SparseGeometry& g, const Input& input, const TapWriter& writer, const ActiveCells& outputs,
+                     const OutputRow& output_row, const ParallelFor& parallel, SparseSites& sites) {
+  const auto for_row = [&](std::int64_t row, const auto& visit) {
+    const Site site = site_of(input.coordinates, row);
+    if (!is_inside(site.at, g.input_shape)) return;
+    writer.write(outputs, site, [&](std::int64_t tap, std::int64_t index) {
+      if (const std::int32_t output = output_row(index); output >= 0) visit(tap, output);
+    });
+  };
+  list_pairs(g.taps(), input.rows, parallel, for_row, sites.back);
 }
 
 }  // namespace
 
-SparseSites find_sites(const SparseGeometry& geometry, const std::int32_t* coordinates, std::int64_t rows,
-                       const ParallelFor& parallel) {
-  if (!geometry.submanifold) return find_strided_sites(geometry, coordinates, rows, parallel);
-  SparseSites sites = find_same_sites(geometry, coordinates, rows, parallel);
-  if (!sites.mirrored) fill_by_input(sites);
-  return sites;
-}
-
-std::vector<std::int64_t> pair_offsets(const NeighbourTable& table, const ParallelFor& parallel) {
-  const std::int64_t blocks = ceil_divide(table.rows, kPairBlock);
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(table.taps * (blocks + 1)));
-  run_tasks(parallel, table.taps, 0, [&](std::int64_t tap, std::byte*) {
-    const std::int32_t* neighbour = table.neighbour.data() + tap * table.rows;
-    std::int64_t* counts = offsets.data() + tap * (blocks + 1) + 1;
-    for (std::int64_t block = 0; block < blocks; ++block)
-      counts[block] =
-          std::count_if(neighbour + block * kPairBlock, neighbour + std::min(table.rows, (block + 1) * kPairBlock),
-                        [](std::int32_t row) { return row >= 0; });
-  });
-  std::int64_t next = 0;
-  for (std::int64_t tap = 0; tap < table.taps; ++tap) {
-    std::int64_t* of_tap = offsets.data() + tap * (blocks + 1);
-    of_tap[0] = next;
-    for (std::int64_t block = 1; block <= blocks; ++block) of_tap[block] = next += of_tap[block];
-  }
-  return offsets;
-}
-
-void write_pairs(const NeighbourTable& table, const std::int64_t* offsets, std::int32_t* neighbours, std::int32_t* rows,
-                 const ParallelFor& parallel) {
-  const std::int64_t blocks = ceil_divide(table.rows, kPairBlock);
-  run_tasks(parallel, table.taps, 0, [&](std::int64_t tap, std::byte*) {
-    const std::int32_t* neighbour = table.neighbour.data() + tap * table.rows;
-    std::int64_t pair = offsets[tap * (blocks + 1)];
-    for (std::int64_t row = 0; row < table.rows; ++row) {
-      if (neighbour[row] < 0) continue;
-      neighbours[pair] = neighbour[row];
-      rows[pair++] = static_cast<std::int32_t>(row);
-    }
-  });
+void find_sites(const SparseGeometry& geometry, bool submanifold, const std::int32_t* coordinates, std::int64_t rows,
+                const ParallelFor& parallel, SparseSites& sites) {
+  const Input input(geometry, coordinates, rows);
+  const TapWriter writer(geometry);
+  ActiveCells outputs(submanifold ? 0 : geometry.batches, geometry.output_shape);
+  const std::int32_t* of_outputs =
+      submanifold ? keep_coordinates(input, sites) : find_outputs(input, writer, outputs, sites);
+  sites.dropped = rows - static_cast<std::int64_t>(input.kept.size());
+  sites.mirrored = submanifold && sites.dropped == 0;
+  const TapReader reader(geometry, input.found);
+  list_pairs(
+      geometry.taps(), sites.outputs, parallel,
+      [&](std::int64_t row, const auto& visit) { reader.read(site_of(of_outputs, row), visit); }, sites.forward);
+  if (sites.mirrored) return;
+  if (!submanifold)
+    return list_back_pairs(
+        geometry, input, writer, outputs, [&](std::int64_t index) { return outputs.number(index); }, parallel, sites);
+  // Output rows count the kept rows.
+  const ActiveCells& cells = input.found.cells;
+  const auto row_of = input.rows_by_number([](std::size_t i) { return static_cast<std::int32_t>(i); });
+  const auto output_row = [&](std::int64_t index) {
+    return cells.contains(index) ? row_of[static_cast<std::size_t>(cells.number(index))] : -1;
+  };
+  list_back_pairs(geometry, input, writer, cells, output_row, parallel, sites);
 }
 
 }  // namespace camber::kernels

@@ -1,10 +1,10 @@
 #pragma once
-#include <array>
 #include <cstdint>
-#include <string>
+#include <functional>
 #include <vector>
 
 #include "camber/kernels/attention.h"
+#include "kernels/active_cells.h"
 #include "kernels/sparse_convolution.h"
 
 /// Which rows the taps of a sparse convolution join, from the sites of its input.
@@ -12,38 +12,32 @@ namespace camber::kernels {
 
 struct SparseGeometry {
   std::int64_t batches = 0;
-  std::array<std::int64_t, 3> input_shape{}, output_shape{};  // (z, y, x)
-  std::array<std::int64_t, 3> kernel{}, stride{}, padding{}, dilation{};
-  bool submanifold = false;
+  Cell input_shape{}, output_shape{};  // (z, y, x)
+  Cell kernel{}, stride{}, padding{}, dilation{};
 
   std::int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
 };
 
-/// The rows that a site joins, for every tap and row: -1 where there is none.
-struct NeighbourTable {
-  std::vector<std::int32_t> neighbour;  // [taps, rows]
-  std::int64_t taps = 0, rows = 0;
+/// Memory for so many numbers, which the caller keeps.
+using Allocate = std::function<std::int32_t*(std::int64_t count)>;
+
+/// The lists of PairLists, filled.
+struct PairMemory {
+  Allocate from{}, to{};
+  std::vector<std::int64_t> offsets{};
 };
 
-/// The sites of an output with its table (input rows by output rows), and of the input with the opposite table.
+/// What is built of the sites of an input.
 struct SparseSites {
-  std::vector<std::int32_t> coordinates;  // [outputs, 4]
-  NeighbourTable by_output, by_input;
-  std::int64_t dropped = 0;
-  bool mirrored = false;  // by_input is by_output with the taps reversed, and is not built
-
-  std::int64_t outputs() const { return static_cast<std::int64_t>(coordinates.size()) / 4; }
+  Allocate coordinates{};        // [outputs, 4]
+  PairMemory forward{}, back{};  // inputs to outputs, and outputs to inputs
+  std::int64_t outputs = 0, dropped = 0;
+  bool mirrored = false;  // `back` is `forward` with the taps reversed and both rows exchanged, and is not filled
 };
 
-/// coordinates [rows, 4] hold (batch, z, y, x), batches already checked. Throws std::invalid_argument where a site
-/// comes twice.
-SparseSites find_sites(const SparseGeometry& geometry, const std::int32_t* coordinates, std::int64_t rows,
-                       const ParallelFor& parallel);
-
-/// The first pair of every (tap, block of kPairBlock rows): int64 [taps, blocks + 1].
-std::vector<std::int64_t> pair_offsets(const NeighbourTable& table, const ParallelFor& parallel);
-/// The pairs (neighbour, row) by tap and row, int32 [pairs] each.
-void write_pairs(const NeighbourTable& table, const std::int64_t* offsets, std::int32_t* neighbours, std::int32_t* rows,
-                 const ParallelFor& parallel);
+/// coordinates [rows, 4] hold (batch, z, y, x), batches already checked. Submanifold: the geometry has stride 1 and the
+/// padding that centres its odd kernel. Throws std::invalid_argument where a site comes twice.
+void find_sites(const SparseGeometry& geometry, bool submanifold, const std::int32_t* coordinates, std::int64_t rows,
+                const ParallelFor& parallel, SparseSites& sites);
 
 }  // namespace camber::kernels

@@ -55,8 +55,12 @@ kernels::SparseGeometry geometry_of(const GridShape& shape, std::int64_t batch, 
   check_axes("spatial_shape", shape, 1);
   TORCH_CHECK_VALUE(batch >= 0, "[build_sparse_indices] batch must be at least 0, got ", batch);
   check_kernel(kernel);
-  GridShape output = shape;
-  for (std::size_t d = 0; d < 3 && !kernel.submanifold; ++d) {
+  GridShape output = shape, padding = kernel.padding;
+  for (std::size_t d = 0; d < 3; ++d) {
+    if (kernel.submanifold) {
+      padding[d] = kernel.size[d] / 2 * kernel.dilation[d];
+      continue;
+    }
     const std::int64_t span = kernel.dilation[d] * (kernel.size[d] - 1) + 1;
     const std::int64_t padded = shape[d] + 2 * kernel.padding[d];
     TORCH_CHECK_VALUE(span <= padded, "[build_sparse_indices] kernel must fit into the padded grid, got a span of ",
@@ -71,9 +75,8 @@ kernels::SparseGeometry geometry_of(const GridShape& shape, std::int64_t batch, 
           .output_shape = output,
           .kernel = kernel.size,
           .stride = kernel.stride,
-          .padding = kernel.padding,
-          .dilation = kernel.dilation,
-          .submanifold = kernel.submanifold};
+          .padding = padding,
+          .dilation = kernel.dilation};
 }
 
 // int32 [N, 4], after a check of shape, type and batches. Sites beyond int32 lie outside every grid.
@@ -98,28 +101,18 @@ at::Tensor checked_coordinates(const at::Tensor& coordinates, std::int64_t batch
   return narrow;
 }
 
-struct Pairs {
-  at::Tensor neighbours, rows, offsets;
-};
-
-Pairs pairs_of(const kernels::NeighbourTable& table) {
-  const auto first = kernels::pair_offsets(table, torch_threads());
-  const std::int64_t count = first.back();
-  auto offsets = at::empty({table.taps, static_cast<std::int64_t>(first.size()) / table.taps}, at::kLong);
-  std::copy(first.begin(), first.end(), offsets.data_ptr<std::int64_t>());
-  auto neighbours = at::empty({count}, at::kInt), rows = at::empty({count}, at::kInt);
-  kernels::write_pairs(table, first.data(), neighbours.data_ptr<std::int32_t>(), rows.data_ptr<std::int32_t>(),
-                       torch_threads());
-  return {neighbours, rows, offsets};
+// Memory of an int32 tensor that is made when its size is known.
+kernels::Allocate tensor_memory(at::Tensor& tensor) {
+  return [&tensor](std::int64_t count) {
+    tensor = at::empty({count}, at::kInt);
+    return tensor.data_ptr<std::int32_t>();
+  };
 }
 
-kernels::SparseSites sites_of(const kernels::SparseGeometry& geometry, const at::Tensor& coordinates) {
-  try {
-    return kernels::find_sites(geometry, coordinates.const_data_ptr<std::int32_t>(), coordinates.size(0),
-                               torch_threads());
-  } catch (const std::invalid_argument& error) {
-    TORCH_CHECK_VALUE(false, "[build_sparse_indices] ", error.what());
-  }
+at::Tensor offsets_of(const kernels::PairMemory& lists, std::int64_t taps) {
+  auto offsets = at::empty({taps, static_cast<std::int64_t>(lists.offsets.size()) / taps}, at::kLong);
+  std::copy(lists.offsets.begin(), lists.offsets.end(), offsets.data_ptr<std::int64_t>());
+  return offsets;
 }
 
 }  // namespace
@@ -127,26 +120,34 @@ kernels::SparseSites sites_of(const kernels::SparseGeometry& geometry, const at:
 SparseIndices build_sparse_indices(const at::Tensor& coordinates, GridShape spatial_shape, std::int64_t batch,
                                    const SparseKernel& kernel) {
   const auto geometry = geometry_of(spatial_shape, batch, kernel);
-  const auto sites_in = checked_coordinates(coordinates, batch);
-  const auto sites = sites_of(geometry, sites_in);
-  auto sites_out = at::empty({sites.outputs(), 4}, at::kInt);
-  std::copy(sites.coordinates.begin(), sites.coordinates.end(), sites_out.data_ptr<std::int32_t>());
-  const Pairs forward = pairs_of(sites.by_output);
-  // Where a site is at once input and output, the pair (i, o) of a tap is the pair (o, i) of the opposite one.
-  const Pairs back =
-      sites.mirrored ? Pairs{forward.neighbours, forward.rows, forward.offsets.flip(0)} : pairs_of(sites.by_input);
-  return {.coordinates = sites_out,
-          .spatial_shape = geometry.output_shape,
-          .batch = batch,
-          .inputs = coordinates.size(0),
-          .dropped = sites.dropped,
-          .kernel = kernel.size,
-          .pair_input = forward.neighbours,
-          .pair_output = forward.rows,
-          .pair_offsets = forward.offsets,
-          .back_input = back.rows,
-          .back_output = back.neighbours,
-          .back_offsets = back.offsets};
+  const auto inputs = checked_coordinates(coordinates, batch);
+  SparseIndices built{.spatial_shape = geometry.output_shape,
+                      .batch = batch,
+                      .inputs = inputs.size(0),
+                      .dropped = 0,
+                      .kernel = kernel.size};
+  kernels::SparseSites sites{
+      .coordinates = tensor_memory(built.coordinates),
+      .forward = {.from = tensor_memory(built.pair_input), .to = tensor_memory(built.pair_output)},
+      .back = {.from = tensor_memory(built.back_output), .to = tensor_memory(built.back_input)}};
+  try {
+    kernels::find_sites(geometry, kernel.submanifold, inputs.const_data_ptr<std::int32_t>(), built.inputs,
+                        torch_threads(), sites);
+  } catch (const std::invalid_argument& error) {
+    TORCH_CHECK_VALUE(false, "[build_sparse_indices] ", error.what());
+  }
+  built.coordinates = built.coordinates.view({sites.outputs, 4});
+  built.dropped = sites.dropped;
+  built.pair_offsets = offsets_of(sites.forward, geometry.taps());
+  if (sites.mirrored) {
+    // A site is at once input and output: the pair (i, o) of a tap is the pair (o, i) of the opposite one.
+    built.back_output = built.pair_input;
+    built.back_input = built.pair_output;
+    built.back_offsets = built.pair_offsets.flip(0);
+  } else {
+    built.back_offsets = offsets_of(sites.back, geometry.taps());
+  }
+  return built;
 }
 
 namespace {
