@@ -31,7 +31,7 @@ prove: build  ## every claim in full, value against target
 bench: build  ## speed and memory against named peers, in one run
 	@scripts/bench
 
-bench-peers: build  ## the same beside FlexAttention, ONNX Runtime and OpenVINO (installed into .venv-peers)
+bench-peers: build  ## the same beside FlexAttention, ONNX Runtime, OpenVINO and spconv (installed into .venv-peers)
 	@scripts/bench_peers
 
 lint: setup  ## formatting, static analysis, types, who includes whom
