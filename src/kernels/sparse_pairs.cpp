@@ -50,18 +50,11 @@ struct Input {
       kept.push_back(static_cast<std::int32_t>(r));
     }
     found.cells.number_cells();
-    found.row = rows_by_number([&](std::size_t i) { return kept[i]; });
-  }
-
-  // value(i) for the i-th kept row, by the number of its cell.
-  template <class Value>
-  std::vector<std::int32_t> rows_by_number(const Value& value) const {
-    std::vector<std::int32_t> by_number(kept.size());
-    for (std::size_t i = 0; i < kept.size(); ++i) {
-      const Site site = site_of(coordinates, kept[i]);
-      by_number[static_cast<std::size_t>(found.cells.number(found.cells.index(site.batch, site.at)))] = value(i);
+    found.row.resize(kept.size());
+    for (const std::int32_t r : kept) {
+      const Site site = site_of(coordinates, r);
+      found.row[static_cast<std::size_t>(found.cells.number(found.cells.index(site.batch, site.at)))] = r;
     }
-    return by_number;
   }
 
   [[noreturn]] static void refuse_twice(const Site& site) {
@@ -73,56 +66,87 @@ struct Input {
 
 // --- From outputs to inputs: which cells the taps of a site read ---
 
-// The taps along x come many at a time, as bits of neighbouring cells.
+// A bit for every tap that finds a cell, in words of 64 taps; the taps along x come many at a time, as bits of
+// neighbouring cells. Few branches, and none that depends on what is found.
 class TapReader {
  public:
-  TapReader(const SparseGeometry& g, const RowsOfCells& input) : g_(g), input_(input) {
+  TapReader(const SparseGeometry& g, const RowsOfCells& input)
+      : g_(g), input_(input), words_(ceil_divide(g.taps(), 64)), at_once_(63 / g.dilation[2] + 1) {
     for (std::int64_t x = 0; x < 64; x += g.dilation[2]) spaced_ |= std::uint64_t{1} << x;
-    at_once_ = 63 / g.dilation[2] + 1;
+    for (std::int64_t kz = 0; kz < g.kernel[0]; ++kz)
+      for (std::int64_t ky = 0; ky < g.kernel[1]; ++ky)
+        for (std::int64_t kx = 0; kx < g.kernel[2]; ++kx)
+          offset_.push_back(input.cells.index(0, {kz * g.dilation[0], ky * g.dilation[1], kx * g.dilation[2]}));
   }
 
-  // visit(tap, input row) of an output site, by rising tap.
-  template <class Visit>
-  void read(const Site& site, const Visit& visit) const {
-    Cell origin;
-    for (std::size_t d = 0; d < 3; ++d) origin[d] = site.at[d] * g_.stride[d] - g_.padding[d];
-    const Cell& shape = g_.input_shape;
+  std::int64_t words() const { return words_; }
+
+  // found[words()]: the taps of an output site that read an active cell.
+  void find(const Site& site, std::uint64_t* found) const {
+    std::fill_n(found, words_, 0);
+    const Cell origin = origin_of(site), &shape = g_.input_shape;
     // The taps along x that stay inside the grid.
     const std::int64_t first = origin[2] >= 0 ? 0 : ceil_divide(-origin[2], g_.dilation[2]);
     const std::int64_t room = shape[2] - 1 - origin[2];
-    const std::int64_t end = room < 0 ? 0 : std::min(g_.kernel[2], room / g_.dilation[2] + 1);
+    const std::int64_t reach = (g_.kernel[2] - 1) * g_.dilation[2];
+    const std::int64_t end = room >= reach ? g_.kernel[2] : room < 0 ? 0 : room / g_.dilation[2] + 1;
     for (std::int64_t kz = 0, z = origin[0]; kz < g_.kernel[0]; ++kz, z += g_.dilation[0]) {
       if (z < 0 || z >= shape[0]) continue;
       for (std::int64_t ky = 0, y = origin[1]; ky < g_.kernel[1]; ++ky, y += g_.dilation[1]) {
         if (y < 0 || y >= shape[1]) continue;
         const std::int64_t row = input_.cells.index(site.batch, {z, y, origin[2]});
         for (std::int64_t kx = first; kx < end; kx += at_once_)
-          read_bits((kz * g_.kernel[1] + ky) * g_.kernel[2], row, kx, end, visit);
+          put((kz * g_.kernel[1] + ky) * g_.kernel[2] + kx, row + kx * g_.dilation[2], std::min(at_once_, end - kx),
+              found);
       }
     }
   }
 
- private:
-  // Taps kx .. end of a row, as many as fit a window.
+  // visit(tap, input row) of the taps found, by rising tap.
   template <class Visit>
-  void read_bits(std::int64_t first_tap, std::int64_t row, std::int64_t kx, std::int64_t end,
-                 const Visit& visit) const {
-    const std::int64_t index = row + kx * g_.dilation[2], taps = std::min(at_once_, end - kx);
-    const std::uint64_t wanted = spaced_ & (~std::uint64_t{0} >> (63 - (taps - 1) * g_.dilation[2]));
-    for (std::uint64_t bits = input_.cells.window(index) & wanted; bits != 0; bits &= bits - 1) {
-      const std::int64_t step = std::countr_zero(bits);
-      const std::int64_t tap = g_.dilation[2] == 1 ? step : step / g_.dilation[2];
-      visit(first_tap + kx + tap, input_.row[static_cast<std::size_t>(input_.cells.number(index + step))]);
-    }
+  void for_found(const Site& site, const std::uint64_t* found, const Visit& visit) const {
+    const std::int64_t origin = input_.cells.index(site.batch, origin_of(site));
+    for_taps(found, [&](std::int64_t tap) {
+      const std::int64_t index = origin + offset_[static_cast<std::size_t>(tap)];
+      visit(tap, input_.row[static_cast<std::size_t>(input_.cells.number(index))]);
+    });
+  }
+  template <class Visit>
+  void for_taps(const std::uint64_t* found, const Visit& visit) const {
+    for (std::int64_t word = 0; word < words_; ++word)
+      for (std::uint64_t bits = found[word]; bits != 0; bits &= bits - 1) visit(64 * word + std::countr_zero(bits));
+  }
+
+ private:
+  Cell origin_of(const Site& site) const {
+    Cell origin;
+    for (std::size_t d = 0; d < 3; ++d) origin[d] = site.at[d] * g_.stride[d] - g_.padding[d];
+    return origin;
+  }
+
+  // Taps tap .. tap + count along x, from the cell `index` on.
+  void put(std::int64_t tap, std::int64_t index, std::int64_t count, std::uint64_t* found) const {
+    const std::uint64_t wanted = spaced_ & (~std::uint64_t{0} >> (63 - (count - 1) * g_.dilation[2]));
+    std::uint64_t bits = input_.cells.window(index) & wanted;
+    if (g_.dilation[2] != 1) bits = closed_up(bits);
+    found[tap / 64] |= bits << (tap % 64);
+    if (tap % 64 + count > 64) found[tap / 64 + 1] |= bits >> (64 - tap % 64);
+  }
+  // Bits at multiples of the dilation, next to each other.
+  std::uint64_t closed_up(std::uint64_t bits) const {
+    std::uint64_t closed = 0;
+    for (; bits != 0; bits &= bits - 1) closed |= std::uint64_t{1} << (std::countr_zero(bits) / g_.dilation[2]);
+    return closed;
   }
 
   const SparseGeometry& g_;
   const RowsOfCells& input_;
-  std::uint64_t spaced_ = 0;  // bits at multiples of the dilation
-  std::int64_t at_once_ = 1;
+  std::int64_t words_, at_once_;
+  std::uint64_t spaced_ = 0;            // bits at multiples of the dilation
+  std::vector<std::int64_t> offset_{};  // from a site's origin to the cell of each tap
 };
 
-// --- From inputs to outputs: which sites a row falls on, and by which taps ---
+// --- From inputs to outputs: which sites have a tap on a row ---
 
 class TapWriter {
  public:
@@ -132,7 +156,7 @@ class TapWriter {
         reach_[d].push_back({t * g.dilation[d] / g.stride[d], t * g.dilation[d] % g.stride[d]});
   }
 
-  // visit(tap, index of the output cell) of an input site inside the grid, by rising tap.
+  // visit(index of the output cell) of an input site inside the grid.
   template <class Visit>
   void write(const ActiveCells& outputs, const Site& site, const Visit& visit) const {
     std::array<Step, 3> at;
@@ -140,10 +164,10 @@ class TapWriter {
       const std::int64_t padded = site.at[d] + g_.padding[d];
       at[d] = {padded / g_.stride[d], padded % g_.stride[d]};
     }
-    for_taps(0, at[0], [&](std::int64_t kz, std::int64_t z) {
-      for_taps(1, at[1], [&](std::int64_t ky, std::int64_t y) {
-        const std::int64_t row = outputs.index(site.batch, {z, y, 0}), tap = (kz * g_.kernel[1] + ky) * g_.kernel[2];
-        for_taps(2, at[2], [&](std::int64_t kx, std::int64_t x) { visit(tap + kx, row + x); });
+    for_outputs(0, at[0], [&](std::int64_t z) {
+      for_outputs(1, at[1], [&](std::int64_t y) {
+        const std::int64_t row = outputs.index(site.batch, {z, y, 0});
+        for_outputs(2, at[2], [&](std::int64_t x) { visit(row + x); });
       });
     });
   }
@@ -154,14 +178,12 @@ class TapWriter {
     std::int64_t strides, left;
   };
 
-  // visit(tap, output position) along one axis, for the taps from which the input lies a whole number of strides.
+  // visit(output position) along one axis, for the taps from which the input lies a whole number of strides.
   template <class Visit>
-  void for_taps(std::size_t d, const Step& at, const Visit& visit) const {
-    for (std::size_t t = 0; t < reach_[d].size(); ++t) {
-      const Step& reach = reach_[d][t];
+  void for_outputs(std::size_t d, const Step& at, const Visit& visit) const {
+    for (const Step& reach : reach_[d]) {
       const std::int64_t output = at.strides - reach.strides;
-      if (at.left == reach.left && output >= 0 && output < g_.output_shape[d])
-        visit(static_cast<std::int64_t>(t), output);
+      if (at.left == reach.left && output >= 0 && output < g_.output_shape[d]) visit(output);
     }
   }
 
@@ -171,40 +193,87 @@ class TapWriter {
 
 // --- The lists ---
 
-// Fills the lists from for_row(row, visit(tap, neighbour)), which is gone through twice: to count and to write.
-template <class ForRow>
-void list_pairs(std::int64_t taps, std::int64_t rows, const ParallelFor& parallel, const ForRow& for_row,
-                PairMemory& memory) {
+// Makes positions of counts, each of which stands one behind its own, and takes memory for all pairs.
+PairLists take_lists(PairMemory& memory, std::int32_t*& from, std::int32_t*& to) {
+  std::int64_t next = 0;
+  for (std::int64_t& offset : memory.offsets) offset = next += offset;
+  from = memory.from(next);
+  to = memory.to(next);
+  return {.from = from, .to = to, .offsets = memory.offsets.data()};
+}
+
+// The pairs of every output row, by tap and output row.
+PairLists list_forward(const TapReader& reader, std::int64_t taps, const std::int32_t* outputs, std::int64_t rows,
+                       const ParallelFor& parallel, PairMemory& memory) {
   constexpr std::int64_t kBlocks = 16;  // of a task
-  const std::int64_t blocks = ceil_divide(rows, kPairBlock), stride = blocks + 1;
+  const std::int64_t blocks = ceil_divide(rows, kPairBlock), stride = blocks + 1, words = reader.words();
   memory.offsets.assign(static_cast<std::size_t>(taps * stride), 0);
   std::int64_t* offsets = memory.offsets.data();
+  const auto found = std::make_unique_for_overwrite<std::uint64_t[]>(static_cast<std::size_t>(rows * words));
+  // visit_block(block, first row, end row, a number for every tap)
   const auto for_blocks = [&](const auto& visit_block) {
     run_tasks(parallel, ceil_divide(blocks, kBlocks), static_cast<std::size_t>(taps) * sizeof(std::int64_t),
               [&](std::int64_t task, std::byte* scratch) {
                 for (std::int64_t b = task * kBlocks; b < std::min(blocks, (task + 1) * kBlocks); ++b)
-                  visit_block(b, std::min(rows, (b + 1) * kPairBlock), reinterpret_cast<std::int64_t*>(scratch));
+                  visit_block(b, b * kPairBlock, std::min(rows, (b + 1) * kPairBlock),
+                              reinterpret_cast<std::int64_t*>(scratch));
               });
   };
-  for_blocks([&](std::int64_t block, std::int64_t end, std::int64_t* counts) {
+  for_blocks([&](std::int64_t block, std::int64_t first, std::int64_t end, std::int64_t* counts) {
     std::fill_n(counts, taps, 0);
-    for (std::int64_t row = block * kPairBlock; row < end; ++row)
-      for_row(row, [&](std::int64_t tap, std::int32_t) { ++counts[tap]; });
+    for (std::int64_t row = first; row < end; ++row) {
+      reader.find(site_of(outputs, row), found.get() + row * words);
+      reader.for_taps(found.get() + row * words, [&](std::int64_t tap) { ++counts[tap]; });
+    }
     for (std::int64_t tap = 0; tap < taps; ++tap) offsets[tap * stride + block + 1] = counts[tap];
   });
-  std::int64_t next = 0;
-  for (std::int64_t tap = 0; tap < taps; ++tap)
-    for (std::int64_t i = tap * stride; i < (tap + 1) * stride; ++i) offsets[i] = next += offsets[i];
-  std::int32_t *from = memory.from(next), *to = memory.to(next);
-  for_blocks([&](std::int64_t block, std::int64_t end, std::int64_t* position) {
+  std::int32_t *from = nullptr, *to = nullptr;
+  const PairLists lists = take_lists(memory, from, to);
+  for_blocks([&](std::int64_t block, std::int64_t first, std::int64_t end, std::int64_t* position) {
     for (std::int64_t tap = 0; tap < taps; ++tap) position[tap] = offsets[tap * stride + block];
-    for (std::int64_t row = block * kPairBlock; row < end; ++row)
-      for_row(row, [&](std::int64_t tap, std::int32_t neighbour) {
+    for (std::int64_t row = first; row < end; ++row)
+      reader.for_found(site_of(outputs, row), found.get() + row * words, [&](std::int64_t tap, std::int32_t input) {
         const std::int64_t pair = position[tap]++;
-        from[pair] = neighbour;
+        from[pair] = input;
         to[pair] = static_cast<std::int32_t>(row);
       });
   });
+  return lists;
+}
+
+// The same pairs, from output to input, by tap and input row; a tap has at most one for each input row.
+void list_back(const PairLists& forward, std::int64_t taps, std::int64_t outputs, std::int64_t inputs,
+               const ParallelFor& parallel, PairMemory& memory) {
+  const std::int64_t forward_stride = ceil_divide(outputs, kPairBlock) + 1,
+                     stride = ceil_divide(inputs, kPairBlock) + 1;
+  memory.offsets.assign(static_cast<std::size_t>(taps * stride), 0);
+  const auto first_of = [&](std::int64_t tap) { return forward.offsets[tap * forward_stride]; };
+  const auto end_of = [&](std::int64_t tap) { return forward.offsets[(tap + 1) * forward_stride - 1]; };
+  run_tasks(parallel, taps, 0, [&](std::int64_t tap, std::byte*) {
+    std::int64_t* counts = memory.offsets.data() + tap * stride + 1;
+    for (std::int64_t pair = first_of(tap); pair < end_of(tap); ++pair) ++counts[forward.from[pair] / kPairBlock];
+  });
+  std::int32_t *from = nullptr, *to = nullptr;
+  take_lists(memory, from, to);
+  run_tasks(parallel, taps, static_cast<std::size_t>(inputs) * sizeof(std::int32_t),
+            [&](std::int64_t tap, std::byte* scratch) {
+              const std::int64_t begin = first_of(tap), end = end_of(tap);
+              std::int64_t next = memory.offsets[static_cast<std::size_t>(tap * stride)];
+              // Sorted sites give sorted rows on both sides.
+              if (std::is_sorted(forward.from + begin, forward.from + end)) {
+                std::copy(forward.to + begin, forward.to + end, from + next);
+                std::copy(forward.from + begin, forward.from + end, to + next);
+                return;
+              }
+              auto* output_of = reinterpret_cast<std::int32_t*>(scratch);
+              std::fill_n(output_of, inputs, -1);
+              for (std::int64_t pair = begin; pair < end; ++pair) output_of[forward.from[pair]] = forward.to[pair];
+              for (std::int64_t row = 0; row < inputs; ++row) {
+                if (output_of[row] < 0) continue;
+                from[next] = output_of[row];
+                to[next++] = static_cast<std::int32_t>(row);
+              }
+            });
 }
 
 // (batch, z, y, x) of the cells, in order.
@@ -235,29 +304,15 @@ const std::int32_t* keep_coordinates(const Input& input, SparseSites& sites) {
 }
 
 // Finds the cells that the kept rows fall on, and writes their coordinates.
-const std::int32_t* find_outputs(const Input& input, const TapWriter& writer, ActiveCells& outputs,
-                                 SparseSites& sites) {
+const std::int32_t* find_outputs(const SparseGeometry& g, const Input& input, SparseSites& sites) {
+  const TapWriter writer(g);
+  ActiveCells outputs(g.batches, g.output_shape);
   for (const std::int32_t row : input.kept)
-    writer.write(outputs, site_of(input.coordinates, row),
-                 [&](std::int64_t, std::int64_t index) { outputs.insert(index); });
+    writer.write(outputs, site_of(input.coordinates, row), [&](std::int64_t index) { outputs.insert(index); });
   sites.outputs = outputs.number_cells();
   std::int32_t* const coordinates = sites.coordinates(4 * sites.outputs);
   write_coordinates(outputs, coordinates);
   return coordinates;
-}
-
-// Fills `back`; output_row(index of a cell) is -1 where no output lies.
-template <class OutputRow>
-void list_back_pairs(const SparseGeometry& g, const Input& input, const TapWriter& writer, const ActiveCells& outputs,
-                     const OutputRow& output_row, const ParallelFor& parallel, SparseSites& sites) {
-  const auto for_row = [&](std::int64_t row, const auto& visit) {
-    const Site site = site_of(input.coordinates, row);
-    if (!is_inside(site.at, g.input_shape)) return;
-    writer.write(outputs, site, [&](std::int64_t tap, std::int64_t index) {
-      if (const std::int32_t output = output_row(index); output >= 0) visit(tap, output);
-    });
-  };
-  list_pairs(g.taps(), input.rows, parallel, for_row, sites.back);
 }
 
 }  // namespace
@@ -265,27 +320,12 @@ void list_back_pairs(const SparseGeometry& g, const Input& input, const TapWrite
 void find_sites(const SparseGeometry& geometry, bool submanifold, const std::int32_t* coordinates, std::int64_t rows,
                 const ParallelFor& parallel, SparseSites& sites) {
   const Input input(geometry, coordinates, rows);
-  const TapWriter writer(geometry);
-  ActiveCells outputs(submanifold ? 0 : geometry.batches, geometry.output_shape);
-  const std::int32_t* of_outputs =
-      submanifold ? keep_coordinates(input, sites) : find_outputs(input, writer, outputs, sites);
+  const std::int32_t* outputs = submanifold ? keep_coordinates(input, sites) : find_outputs(geometry, input, sites);
   sites.dropped = rows - static_cast<std::int64_t>(input.kept.size());
   sites.mirrored = submanifold && sites.dropped == 0;
   const TapReader reader(geometry, input.found);
-  list_pairs(
-      geometry.taps(), sites.outputs, parallel,
-      [&](std::int64_t row, const auto& visit) { reader.read(site_of(of_outputs, row), visit); }, sites.forward);
-  if (sites.mirrored) return;
-  if (!submanifold)
-    return list_back_pairs(
-        geometry, input, writer, outputs, [&](std::int64_t index) { return outputs.number(index); }, parallel, sites);
-  // Output rows count the kept rows.
-  const ActiveCells& cells = input.found.cells;
-  const auto row_of = input.rows_by_number([](std::size_t i) { return static_cast<std::int32_t>(i); });
-  const auto output_row = [&](std::int64_t index) {
-    return cells.contains(index) ? row_of[static_cast<std::size_t>(cells.number(index))] : -1;
-  };
-  list_back_pairs(geometry, input, writer, cells, output_row, parallel, sites);
+  const PairLists forward = list_forward(reader, geometry.taps(), outputs, sites.outputs, parallel, sites.forward);
+  if (!sites.mirrored) list_back(forward, geometry.taps(), sites.outputs, rows, parallel, sites.back);
 }
 
 }  // namespace camber::kernels
