@@ -54,7 +54,7 @@ def drawn_points() -> np.ndarray:
 
 def voxels_of(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Features [N, 5], the means of at most ten points, and sites [N, 4], in the order of their first points."""
-    cell = np.floor((points[:, :3] - np.float32(LOWER)) / np.float32(SIZE)).astype(np.int64)
+    cell = np.floor((points[:, :3] - np.array(LOWER, np.float32)) / np.array(SIZE, np.float32)).astype(np.int64)
     inside = ((cell >= 0) & (cell < CELLS) & (cell[:, ::-1] < SHAPE)).all(1)
     cell, points = cell[inside], points[inside]
     key = (cell[:, 2] * SHAPE[1] + cell[:, 1]) * SHAPE[2] + cell[:, 0]
@@ -76,7 +76,7 @@ def clouds() -> dict[str, np.ndarray]:
     if points is None:
         print("no key frame below CAMBER_DATA: rings drawn on a plane take its place", file=sys.stderr)
         return {"drawn rings": drawn_points()}
-    shifts = [points + np.float32([0.4 * i, 0, 0, 0, 0]) for i in range(10)]
+    shifts = [points + np.array([0.4 * i, 0, 0, 0, 0], np.float32) for i in range(10)]
     return {"key frame": points, "ten sweeps": np.concatenate(shifts)}
 
 
@@ -352,7 +352,9 @@ def main() -> None:
         serve(arguments.serve, arguments.folder, arguments.threads, arguments.clock == "processor")
         return
     answer = measure(arguments.threads, arguments.repeats, arguments.clock)
-    print(f"{'sparse encoder':<18} {'cloud':<12} {'pass':<8} {'ms':>8} {'GFLOP/s':>8} {'% peak':>7} {'x':>6} {'differs':>9}")
+    print(
+        f"{'sparse encoder':<18} {'cloud':<12} {'pass':<8} {'ms':>8} {'GFLOP/s':>8} {'% peak':>7} {'x':>6} {'differs':>9}"
+    )
     for row in answer["rows"]:
         print(
             f"{row['name']:<18} {row['cloud']:<12} {row['pass']:<8} {row['milliseconds']:8.1f} {row['gflops']:8.1f} "

@@ -94,7 +94,7 @@ def _build_sparse_indices_shape(
     context, taps = torch.library.get_ctx(), math.prod(kernel)
     outputs, pairs = context.new_dynamic_size(), context.new_dynamic_size()
 
-    def offsets(rows: int) -> torch.Tensor:
+    def offsets(rows: int | torch.SymInt) -> torch.Tensor:
         return coordinates.new_empty((taps, (rows + 63) // 64 + 1), dtype=torch.int64)
 
     def index() -> torch.Tensor:

@@ -70,13 +70,8 @@ def build_sparse_indices(
     )
     axes = zip(shape, sizes, strides, paddings, dilations, strict=True)
     output = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in axes)
-    return SparseIndices(
-        *tensors,
-        inputs=coordinates.shape[0],
-        spatial_shape=shape if submanifold else (output[0], output[1], output[2]),
-        batch=batch,
-        kernel=sizes,
-    )
+    grid = shape if submanifold else (output[0], output[1], output[2])
+    return SparseIndices._make((*tensors, coordinates.shape[0], grid, batch, sizes))
 
 
 def sparse_convolution(features: Tensor, weight: Tensor, indices: SparseIndices) -> Tensor:
