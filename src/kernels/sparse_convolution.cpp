@@ -1,4 +1,4 @@
-#include "kernels/sparse_convolution.h"
+#include "camber/kernels/sparse_convolution.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstddef>
 
-#include "kernels/sparse_convolution.h"
+#include "camber/kernels/sparse_convolution.h"
 
 // What the driver of sparse convolution hands to the code of one instruction set. Plain data only, as in task.h.
 namespace camber::kernels {

@@ -1,10 +1,11 @@
-#include "kernels/sparse_pairs.h"
+#include "camber/kernels/sparse_pairs.h"
 
 #include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
 
+#include "kernels/active_cells.h"
 #include "kernels/dispatch.h"
 #include "kernels/slots.h"
 

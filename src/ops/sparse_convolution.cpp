@@ -11,7 +11,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include "kernels/sparse_convolution.h"
+#include "camber/kernels/sparse_convolution.h"
 #include "ops/argument_checks.h"
 #include "ops/kernel_views.h"
 #include "ops/sparse_convolution_reference.h"

@@ -7,8 +7,8 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/library.h>
 
+#include "camber/kernels/sparse_pairs.h"
 #include "camber/ops/sparse_convolution.h"
-#include "kernels/sparse_pairs.h"
 #include "ops/argument_checks.h"
 #include "ops/kernel_views.h"
 

@@ -1,19 +1,19 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
+#include "camber/kernels/sparse_convolution.h"
 #include "camber/kernels/attention.h"
-#include "kernels/active_cells.h"
-#include "kernels/sparse_convolution.h"
 
 /// Which rows the taps of a sparse convolution join, from the sites of its input.
 namespace camber::kernels {
 
 struct SparseGeometry {
   std::int64_t batches = 0;
-  Cell input_shape{}, output_shape{};  // (z, y, x)
-  Cell kernel{}, stride{}, padding{}, dilation{};
+  std::array<std::int64_t, 3> input_shape{}, output_shape{};  // (z, y, x)
+  std::array<std::int64_t, 3> kernel{}, stride{}, padding{}, dilation{};
 
   std::int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
 };
