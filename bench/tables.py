@@ -207,6 +207,28 @@ def targets(runs):
     return table(["value", "bound", "aim", "measured", "met"], lines)
 
 
+def sparse_encoder(answer):
+    clock = {"wall": "wall time", "processor": "processor time divided by the threads"}[answer["clock"]]
+    peak = f"peak of multiply-adds {answer['peak']:.1f} GFLOP/s"
+    text = f"Threads: {answer['threads']}; {clock}, best of {answer['repeats']}, in turns; {peak}.\n\n"
+    head = ["", "cloud", "voxels", "pass", "ms", "GFLOP/s", "% of peak", "Camber is x times faster", "differs by"]
+    cells = [
+        [
+            f"`{row['name']}`",
+            row["cloud"],
+            number(row["voxels"], 0),
+            row["pass"],
+            number(row["milliseconds"]),
+            number(row["gflops"]),
+            number(100 * row["share_of_peak"]),
+            number(row["speedup"], 2),
+            f"{row['difference']:.0e}",
+        ]
+        for row in answer["rows"]
+    ]
+    return text + table(head, cells)
+
+
 def all_tables():
     run, avx2, others = load("attention.json"), load("attention_avx2.json"), load("peers.json")
     grown = load("scaling.json")
@@ -223,6 +245,9 @@ def all_tables():
         tables["avx2"] = attention(avx2)
     if others:
         tables["peers"] = peers(others)
+    encoder = load("sparse_encoder.json")
+    if encoder:
+        tables["sparse_encoder"] = sparse_encoder(encoder)
     return tables
 
 
