@@ -87,8 +87,9 @@ inline void gather_row(const std::uint16_t* row, int channels, float* to) {
 }
 // Pairs of bfloat16, the last one filled up with 0.
 inline void gather_row(const std::uint16_t* row, int channels, std::uint32_t* to) {
-  if (channels % 2 != 0) to[channels / 2] = 0;
-  __builtin_memcpy(to, row, static_cast<std::size_t>(channels) * sizeof *row);
+  const int words = channels / 2;
+  gather_row(reinterpret_cast<const float*>(row), words, reinterpret_cast<float*>(to));
+  if (channels % 2 != 0) to[words] = row[channels - 1];
 }
 
 // --- A tile of output rows ---

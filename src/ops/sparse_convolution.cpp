@@ -136,6 +136,9 @@ at::Tensor weight_gradient(const ConvolutionInputs& in, const at::Tensor& grad) 
 
 // --- The operators ---
 
+// The dispatcher hands a SymInt over by value.
+// NOLINTBEGIN(performance-unnecessary-value-param)
+
 at::Tensor convolution_cpu(const at::Tensor& features, const at::Tensor& weight, at::TensorList pairs,
                            c10::SymInt outputs) {
   constexpr const char* kOp = "sparse_convolution";
@@ -271,6 +274,8 @@ at::Tensor convolution_autocast(const at::Tensor& features, const at::Tensor& we
   const auto raised = [](const at::Tensor& t) { return at::autocast::cached_cast(at::kFloat, t, at::kCPU); };
   return call_convolution(raised(features), raised(weight), pairs, outputs);
 }
+
+// NOLINTEND(performance-unnecessary-value-param)
 
 }  // namespace
 
