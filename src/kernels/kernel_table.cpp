@@ -82,7 +82,7 @@ std::int64_t convolution_gradient_row(const WeightGradientJob& job) {
   return padded_width(job.problem.from_width);
 }
 
-std::int64_t convolution_gradient_size(const WeightGradientJob& job) {
+std::int64_t convolution_gradient_tap(const WeightGradientJob& job) {
   return gradient_rows_padded(job.problem) * padded_width(job.problem.from_width);
 }
 
@@ -117,8 +117,8 @@ const KernelTable& CAMBER_KERNEL_TABLE() {
                                                       .pack_tap = convolution_pack_tap,
                                                       .tile_scratch = convolution_tile_scratch,
                                                       .convolve_tile = convolve_tile,
+                                                      .gradient_tap = convolution_gradient_tap,
                                                       .gradient_row = convolution_gradient_row,
-                                                      .gradient_size = convolution_gradient_size,
                                                       .gradient_scratch = convolution_gradient_scratch,
                                                       .gradient_part = weight_gradient_part}};
   return kTable;

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
-#include <vector>
 
 #include "kernels/dispatch.h"
 #include "kernels/slots.h"
@@ -14,8 +13,8 @@ namespace {
 
 // Floats of sums that a tile keeps: they stay in the second cache beside the panels of a tap.
 constexpr std::int64_t kTileFloats = 32768, kMostTileBlocks = 8;
-// Pairs of a part of the weight's gradient at least, and floats of all parts together about at most.
-constexpr std::int64_t kPartPairs = 4096, kPartFloats = std::int64_t{1} << 24;
+// Blocks of a part of the weight's gradient at least, and floats of all parts together about at most.
+constexpr std::int64_t kPartBlocks = 32, kPartFloats = std::int64_t{1} << 24;
 
 struct FreeBytes {
   void operator()(std::byte* memory) const { std::free(memory); }
@@ -34,45 +33,14 @@ std::int64_t blocks_of(const ConvolutionProblem& p) {
   return ceil_divide(p.to_rows, kPairBlock);
 }
 
-// The pairs of every tap cut into parts of the same size at most, and the first part of every tap.
-struct GradientParts {
-  std::vector<PairPart> parts;
-  std::vector<std::int64_t> first_of_tap{0};
-
-  GradientParts(const ConvolutionProblem& p, std::int64_t part_size) {
-    const std::int64_t blocks = blocks_of(p), pairs = p.taps == 0 ? 0 : largest(p);
-    const std::int64_t size =
-        std::max(kPartPairs, ceil_divide(pairs, std::max<std::int64_t>(1, kPartFloats / part_size)));
-    for (std::int64_t tap = 0; tap < p.taps; ++tap) {
-      const std::int64_t begin = p.pairs.offsets[tap * (blocks + 1)],
-                         end = p.pairs.offsets[tap * (blocks + 1) + blocks];
-      for (std::int64_t first = begin; first < end; first += size)
-        parts.push_back({first, std::min(end, first + size)});
-      first_of_tap.push_back(static_cast<std::int64_t>(parts.size()));
-    }
-  }
-
- private:
-  static std::int64_t largest(const ConvolutionProblem& p) {
-    const std::int64_t blocks = blocks_of(p);
-    std::int64_t pairs = 0;
-    for (std::int64_t tap = 0; tap < p.taps; ++tap)
-      pairs += p.pairs.offsets[tap * (blocks + 1) + blocks] - p.pairs.offsets[tap * (blocks + 1)];
-    return pairs;
-  }
-};
-
-// gradient[o, tap, :] for all o: the parts of the tap, in their order.
-void add_parts(const WeightGradientJob& job, std::int64_t row, std::int64_t tap, const GradientParts& cut,
-               float* gradient) {
+// gradient[o, tap, :] for all o: the parts, in their order.
+void add_parts(const WeightGradientJob& job, std::int64_t parts, std::int64_t row, std::int64_t tap, float* gradient) {
   const ConvolutionProblem& p = job.problem;
-  const std::int64_t first = cut.first_of_tap[static_cast<std::size_t>(tap)],
-                     end = cut.first_of_tap[static_cast<std::size_t>(tap) + 1];
   for (std::int64_t o = 0; o < p.to_width; ++o) {
     float* to = gradient + (o * p.taps + tap) * p.from_width;
     std::fill_n(to, p.from_width, 0.0f);
-    for (std::int64_t part = first; part < end; ++part) {
-      const float* from = job.partial + part * job.part_size + o * row;
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const float* from = job.partial + (part * p.taps + tap) * job.tap_size + o * row;
       for (std::int64_t i = 0; i < p.from_width; ++i) to[i] += from[i];
     }
   }
@@ -102,16 +70,17 @@ void convolution_weight_gradient(const ConvolutionProblem& problem, const float*
   WeightGradientJob job{};
   job.problem = problem;
   job.grad = grad;
-  job.part_size = kernels.gradient_size(job);
-  const GradientParts cut(problem, job.part_size);
-  const AlignedBytes partial =
-      aligned_bytes(cut.parts.size() * static_cast<std::size_t>(job.part_size) * sizeof(float));
-  job.parts = cut.parts.data();
+  job.tap_size = kernels.gradient_tap(job);
+  const std::int64_t part_size = std::max<std::int64_t>(1, problem.taps * job.tap_size), blocks = blocks_of(problem);
+  const std::int64_t most = std::max<std::int64_t>(1, kPartFloats / part_size);
+  job.part_blocks = std::max(kPartBlocks, ceil_divide(blocks, most));
+  const std::int64_t parts = ceil_divide(blocks, job.part_blocks);
+  const AlignedBytes partial = aligned_bytes(static_cast<std::size_t>(parts * part_size) * sizeof(float));
   job.partial = reinterpret_cast<float*>(partial.get());
-  run_tasks(problem.parallel, static_cast<std::int64_t>(cut.parts.size()), kernels.gradient_scratch(job),
+  run_tasks(problem.parallel, parts, kernels.gradient_scratch(job),
             [&](std::int64_t part, std::byte* scratch) { kernels.gradient_part(job, part, scratch); });
   run_tasks(problem.parallel, problem.taps, 0,
-            [&](std::int64_t tap, std::byte*) { add_parts(job, kernels.gradient_row(job), tap, cut, gradient); });
+            [&](std::int64_t tap, std::byte*) { add_parts(job, parts, kernels.gradient_row(job), tap, gradient); });
 }
 
 }  // namespace camber::kernels

@@ -49,17 +49,14 @@ inline void add_to_channels(const GradientScratch& s, int pairs, int count, int 
     add_outer_products<1>(s.left + row, panel, pairs, to + row * width + column, width);
 }
 
-inline void weight_gradient_part(const WeightGradientJob& job, std::int64_t part, std::byte* memory) {
+// Adds pairs first .. end of a tap to its gradient.
+inline void add_pairs_of_tap(const WeightGradientJob& job, const GradientScratch& s, std::int64_t first,
+                             std::int64_t end, float* to) {
   static_assert(kGatherWords % kGradientRows == 0);
   const ConvolutionProblem& p = job.problem;
-  Arena arena{memory};
-  const GradientScratch s = lay_out_gradient(arena, job);
-  float* to = job.partial + part * job.part_size;
   const int width = static_cast<int>(padded_width(p.from_width));
-  for (std::int64_t d = 0; d < job.part_size; d += kLanes) store(to + d, zero());
-  const PairPart& range = job.parts[part];
-  for (std::int64_t first = range.first; first < range.end; first += kGatherPairs) {
-    const int pairs = static_cast<int>(range.end - first < kGatherPairs ? range.end - first : kGatherPairs);
+  for (; first < end; first += kGatherPairs) {
+    const int pairs = static_cast<int>(end - first < kGatherPairs ? end - first : kGatherPairs);
     for (int i = 0; i < pairs; ++i) s.rows[i] = static_cast<const float*>(p.x) + p.pairs.from[first + i] * p.from_width;
     pack_row_panels(s.rows, pairs, static_cast<int>(p.from_width), s.panels);
     for (std::int64_t channel = 0; channel < p.to_width; channel += kGatherWords) {
@@ -68,6 +65,27 @@ inline void weight_gradient_part(const WeightGradientJob& job, std::int64_t part
       for (int i = 0; i < pairs; ++i)
         gather_row(job.grad + p.pairs.to[first + i] * p.to_width + channel, count, s.left + i * kGatherWords);
       add_to_channels(s, pairs, count, width, to + channel * width);
+    }
+  }
+}
+
+// A part goes through its rows a few blocks at a time, and through all taps of those: the rows that the taps share stay
+// in the second cache.
+inline void weight_gradient_part(const WeightGradientJob& job, std::int64_t part, std::byte* memory) {
+  constexpr std::int64_t kCachedFloats = 131072;
+  const ConvolutionProblem& p = job.problem;
+  Arena arena{memory};
+  const GradientScratch s = lay_out_gradient(arena, job);
+  float* to = job.partial + part * p.taps * job.tap_size;
+  for (std::int64_t d = 0; d < p.taps * job.tap_size; d += kLanes) store(to + d, zero());
+  const std::int64_t blocks = (p.to_rows + kPairBlock - 1) / kPairBlock, last = (part + 1) * job.part_blocks;
+  const std::int64_t end = last < blocks ? last : blocks;
+  const std::int64_t step = 1 + kCachedFloats / kPairBlock / (p.from_width + p.to_width);
+  for (std::int64_t first = part * job.part_blocks; first < end; first += step) {
+    const std::int64_t next = first + step < end ? first + step : end;
+    for (std::int64_t tap = 0; tap < p.taps; ++tap) {
+      const std::int64_t* offsets = p.pairs.offsets + tap * (blocks + 1);
+      add_pairs_of_tap(job, s, offsets[first], offsets[next], to + tap * job.tap_size);
     }
   }
 }

@@ -14,17 +14,12 @@ struct ConvolutionJob {
   std::int64_t tile_blocks;  // blocks of a task
 };
 
-/// Pairs first .. end of one tap.
-struct PairPart {
-  std::int64_t first, end;
-};
-
 struct WeightGradientJob {
   ConvolutionProblem problem;
-  const float* grad;  // [to_rows, to_width]
-  const PairPart* parts;
-  float* partial;          // [parts][padded to_width][padded from_width]
-  std::int64_t part_size;  // floats of one part
+  const float* grad;         // [to_rows, to_width]
+  std::int64_t part_blocks;  // blocks of output rows whose pairs are a part
+  float* partial;            // [parts][taps][padded to_width][padded from_width]
+  std::int64_t tap_size;     // floats of one tap
 };
 
 struct ConvolutionKernels {
@@ -33,9 +28,9 @@ struct ConvolutionKernels {
   void (*pack_tap)(const ConvolutionJob& job, std::int64_t tap, std::byte* scratch);
   std::size_t (*tile_scratch)(const ConvolutionJob& job);
   void (*convolve_tile)(const ConvolutionJob& job, std::int64_t tile, std::byte* scratch);
-  // Rows and columns of a part are padded; `row` floats from one output channel to the next.
+  // Floats of a tap's gradient, and from one of its output channels to the next: both widths are padded.
+  std::int64_t (*gradient_tap)(const WeightGradientJob& job);
   std::int64_t (*gradient_row)(const WeightGradientJob& job);
-  std::int64_t (*gradient_size)(const WeightGradientJob& job);
   std::size_t (*gradient_scratch)(const WeightGradientJob& job);
   void (*gradient_part)(const WeightGradientJob& job, std::int64_t part, std::byte* scratch);
 };

@@ -179,8 +179,8 @@ TEST(SparseConvolutionKernels, BitsDoNotDependOnThreads) {
   }
 }
 
-// A tap of more pairs than a part of the gradient holds.
-TEST(SparseConvolutionKernels, GradientsOfManyPairsAreSummedInParts) {
+// More rows than a part of the gradient holds.
+TEST(SparseConvolutionKernels, GradientsOfManyRowsAreSummedInParts) {
   const ConvolutionData data({.taps = 2, .to_rows = 9000, .from_width = 4, .to_width = 3});
   const ConvolutionReference expected(data);
   for (const Isa isa : supported_isas())

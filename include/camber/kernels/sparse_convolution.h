@@ -38,8 +38,8 @@ struct ConvolutionProblem {
 void convolve(const ConvolutionProblem& problem, void* output, Isa isa);
 
 /// gradient[o, t, i] = sum over the pairs (from, to) of tap t of grad[to, o] x[from, i], float32, for
-/// grad [to_rows, to_width]. The problem's weight is not read, and it is not transposed. Pairs are summed in parts of a
-/// size that the problem alone determines, and the parts in order.
+/// grad [to_rows, to_width]. The problem's weight is not read, and it is not transposed. Pairs are summed in parts of
+/// output rows that the problem alone determines, and the parts in order.
 void convolution_weight_gradient(const ConvolutionProblem& problem, const float* grad, float* gradient, Isa isa);
 
 }  // namespace camber::kernels
