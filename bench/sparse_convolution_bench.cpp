@@ -22,7 +22,7 @@ constexpr std::int64_t kSites = 16000;
 // Sites on steps of a surface, as a LiDAR sees them: about four of the 27 taps find a site.
 at::Tensor surface_sites() {
   at::manual_seed(3);
-  const auto cell = at::randperm(200 * 200, at::kLong).slice(0, 0, kSites);
+  const auto cell = at::randperm(40000, at::kLong).slice(0, 0, kSites);
   const auto y = at::floor_divide(cell, 200), x = cell.remainder(200);
   const auto z = at::floor_divide(x + y, 40).remainder(5) * 3;
   return at::stack({at::zeros_like(x), z, y, x}, 1);
