@@ -285,7 +285,7 @@ def difference(folder: Path, name: str, step: str, cloud: str) -> float:
 
 
 def check_same(name: str, threads: int, error: float) -> None:
-    """That a peer computes what ours does. With several threads spconv's sums on the CPU race; that is told, not held."""
+    """That a peer computes what ours does. With several threads spconv's results change from run to run: told, not held."""
     if name.startswith("spconv") and threads > 1:
         return
     if not error <= (5e-2 if name.endswith("bfloat16") else 1e-3):
