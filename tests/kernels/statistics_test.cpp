@@ -51,7 +51,8 @@ TEST(Statistics, DoNotDependOnTheNumberOfThreads) {
     c.window_heads = 0;
     c.bias_size = size;
     CaseData data(c);
-    for (std::size_t i = 0; i < data.segment_value.size(); i += std::size_t{3} * 37) data.segment_value[i] = 70;  // few strong rows
+    for (std::size_t i = 0; i < data.segment_value.size(); i += std::size_t{3} * 37)
+      data.segment_value[i] = 70;  // few strong rows
     for (const Isa isa : supported_isas()) {
       SCOPED_TRACE(std::string(isa_name(isa)) + ", bias " + std::to_string(size));
       const ForwardRun one = run_forward(data, isa, true);
