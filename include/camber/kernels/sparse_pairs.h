@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "camber/kernels/sparse_convolution.h"
 #include "camber/kernels/attention.h"
+#include "camber/kernels/sparse_convolution.h"
 
 /// Which rows the taps of a sparse convolution join, from the sites of its input.
 namespace camber::kernels {
