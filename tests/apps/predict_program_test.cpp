@@ -53,26 +53,27 @@ TEST_F(TrainProgram, RawHoldsEveryDetectionOfAQuery) {
 
 // One real frame or a test set: nobody wrote a splits.json, nobody annotated it.
 TEST_F(TrainProgram, ADataSetWithoutSplitsOrAnnotationsIsTakenWhole) {
-  const fs::path tables = folder_ / "bare" / "v1.0-simulated";
-  fs::copy(folder_ / "world", folder_ / "bare", fs::copy_options::recursive);
-  fs::remove(folder_ / "bare" / "splits.json");
+  const fs::path tables = folder_ / "unsplit" / "v1.0-simulated";
+  fs::copy(folder_ / "world", folder_ / "unsplit", fs::copy_options::recursive);
+  fs::remove(folder_ / "unsplit" / "splits.json");
   fs::remove(tables / "splits.json");
   for (const char* table : {"sample_annotation", "instance", "attribute"}) {
     fs::remove(tables / (std::string(table) + ".json"));
     std::ofstream(tables / (std::string(table) + ".json")) << "[]";
   }
-  const Answer found = call("predict --run run --data bare --raw bare.json");
+  const Answer found = call("predict --run run --data unsplit --raw unsplit.json");
   ASSERT_EQ(found.code, 0) << found.errors;
-  EXPECT_NE(found.errors.find("bare/v1.0-simulated has no splits.json: all 15 samples are taken\n"), std::string::npos)
+  EXPECT_NE(found.errors.find("unsplit/v1.0-simulated has no splits.json: all 15 samples are taken\n"),
+            std::string::npos)
       << found.errors;
-  EXPECT_EQ(Json::parse(storage::read_file(folder_ / "bare.json"))["results"].size(), 15);
-  const Answer quiet = call("predict --run run --data bare --raw bare.json --quiet");
+  EXPECT_EQ(Json::parse(storage::read_file(folder_ / "unsplit.json"))["results"].size(), 15);
+  const Answer quiet = call("predict --run run --data unsplit --raw unsplit.json --quiet");
   EXPECT_EQ(quiet.errors, "");
-  const Answer looked = call("inspect --data bare");
+  const Answer looked = call("inspect --data unsplit");
   EXPECT_EQ(looked.code, 0) << looked.errors;
   EXPECT_NE(looked.output.find("every scene"), std::string::npos) << looked.output;
   // What is named must be there all the same.
-  EXPECT_NE(call("predict --run run --data bare --split val --raw bare.json").code, 0);
+  EXPECT_NE(call("predict --run run --data unsplit --split val --raw unsplit.json").code, 0);
 }
 
 }  // namespace
