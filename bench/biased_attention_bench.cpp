@@ -59,15 +59,18 @@ bool agrees(const AttentionCase& c, Implementation implementation) {
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  return camber::bench::run_benchmarks(argument_count, arguments, [] {
-    for (const AttentionCase& c : camber::proof::attention_cases()) {
-      for (const auto implementation : {Implementation::kAuto, Implementation::kStreamed, Implementation::kReference}) {
-        if (!agrees(c, implementation)) return false;
-        const std::string name = std::string("biased_attention/") + name_of(implementation) + "/" + c.name;
-        benchmark::RegisterBenchmark((name + "/forward").c_str(), forward, c, implementation);
-        benchmark::RegisterBenchmark((name + "/forward+backward").c_str(), both, c, implementation);
-      }
-    }
-    return true;
-  });
+  return camber::bench::run_benchmarks(
+      argument_count, arguments,
+      [] {
+        for (const AttentionCase& c : camber::proof::attention_cases()) {
+          for (const auto implementation :
+               {Implementation::kAuto, Implementation::kStreamed, Implementation::kReference}) {
+            if (!agrees(c, implementation)) return false;
+            const std::string name = std::string("biased_attention/") + name_of(implementation) + "/" + c.name;
+            benchmark::RegisterBenchmark((name + "/forward").c_str(), forward, c, implementation);
+            benchmark::RegisterBenchmark((name + "/forward+backward").c_str(), both, c, implementation);
+          }
+        }
+        return true;
+      });
 }

@@ -77,13 +77,15 @@ bool agrees(const char* name, Attend attend) {
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  return camber::bench::run_benchmarks(argument_count, arguments, [] {
-    for (const auto& [name, attend] : {std::pair{"kernels", &kernels}, std::pair{"gathered", &gathered}}) {
-      if (!agrees(name, attend)) return false;
-      const std::string prefix = std::string("sparse_attention/") + name;
-      benchmark::RegisterBenchmark((prefix + "/forward").c_str(), forward, attend)->Arg(25)->Arg(225);
-      benchmark::RegisterBenchmark((prefix + "/forward+backward").c_str(), both, attend)->Arg(25)->Arg(225);
-    }
-    return true;
-  });
+  return camber::bench::run_benchmarks(
+      argument_count, arguments,
+      [] {
+        for (const auto& [name, attend] : {std::pair{"kernels", &kernels}, std::pair{"gathered", &gathered}}) {
+          if (!agrees(name, attend)) return false;
+          const std::string prefix = std::string("sparse_attention/") + name;
+          benchmark::RegisterBenchmark((prefix + "/forward").c_str(), forward, attend)->Arg(25)->Arg(225);
+          benchmark::RegisterBenchmark((prefix + "/forward+backward").c_str(), both, attend)->Arg(25)->Arg(225);
+        }
+        return true;
+      });
 }

@@ -96,14 +96,19 @@ bool agrees(const char* name, Convolve convolve) {
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  return camber::bench::run_benchmarks(argument_count, arguments, [] {
-    for (const auto& [name, convolve] : {std::pair{"kernels", &kernels}, std::pair{"gathered", &gathered}}) {
-      if (!agrees(name, convolve)) return false;
-      const std::string prefix = std::string("sparse_convolution/") + name;
-      benchmark::RegisterBenchmark((prefix + "/forward").c_str(), forward, convolve)->Arg(16)->Arg(64)->Arg(128);
-      benchmark::RegisterBenchmark((prefix + "/forward+backward").c_str(), both, convolve)->Arg(16)->Arg(64)->Arg(128);
-    }
-    benchmark::RegisterBenchmark("build_sparse_indices", build_indices);
-    return true;
-  });
+  return camber::bench::run_benchmarks(
+      argument_count, arguments,
+      [] {
+        for (const auto& [name, convolve] : {std::pair{"kernels", &kernels}, std::pair{"gathered", &gathered}}) {
+          if (!agrees(name, convolve)) return false;
+          const std::string prefix = std::string("sparse_convolution/") + name;
+          benchmark::RegisterBenchmark((prefix + "/forward").c_str(), forward, convolve)->Arg(16)->Arg(64)->Arg(128);
+          benchmark::RegisterBenchmark((prefix + "/forward+backward").c_str(), both, convolve)
+              ->Arg(16)
+              ->Arg(64)
+              ->Arg(128);
+        }
+        benchmark::RegisterBenchmark("build_sparse_indices", build_indices);
+        return true;
+      });
 }

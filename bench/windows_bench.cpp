@@ -69,13 +69,15 @@ bool agrees(const char* name, Values values) {
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  return camber::bench::run_benchmarks(argument_count, arguments, [] {
-    for (const auto& [name, values] : {std::pair{"kernels", &kernels}, std::pair{"index_select", &index_select}}) {
-      if (!agrees(name, values)) return false;
-      const std::string prefix = std::string("window_values/") + name;
-      benchmark::RegisterBenchmark((prefix + "/forward").c_str(), forward, values);
-      benchmark::RegisterBenchmark((prefix + "/forward+backward").c_str(), both, values);
-    }
-    return true;
-  });
+  return camber::bench::run_benchmarks(
+      argument_count, arguments,
+      [] {
+        for (const auto& [name, values] : {std::pair{"kernels", &kernels}, std::pair{"index_select", &index_select}}) {
+          if (!agrees(name, values)) return false;
+          const std::string prefix = std::string("window_values/") + name;
+          benchmark::RegisterBenchmark((prefix + "/forward").c_str(), forward, values);
+          benchmark::RegisterBenchmark((prefix + "/forward+backward").c_str(), both, values);
+        }
+        return true;
+      });
 }

@@ -15,12 +15,11 @@ namespace {
 
 std::vector<std::string> split_list(std::string_view text) {
   std::vector<std::string> items(1);
-  for (const char letter : text) {
+  for (const char letter : text)
     if (letter == ',')
       items.emplace_back();
     else if (letter != ' ')
       items.back() += letter;
-  }
   return items;
 }
 
@@ -53,11 +52,12 @@ void Command::option(const std::string& name, std::int64_t& value, const std::st
                         .standard = std::to_string(value),
                         .meaning = meaning,
                         .presence = presence,
-                        .take = [this, name, &value](std::string_view text) {
-                          const auto number = config::read_integer(text);
-                          if (!number) refuse(name, "a whole number", text);
-                          value = *number;
-                        }});
+                        .take =
+                            [this, name, &value](std::string_view text) {
+                              const auto number = config::read_integer(text);
+                              if (!number) refuse(name, "a whole number", text);
+                              value = *number;
+                            }});
 }
 
 void Command::option(const std::string& name, std::uint64_t& value, const std::string& meaning, Presence presence) {
@@ -66,11 +66,12 @@ void Command::option(const std::string& name, std::uint64_t& value, const std::s
                         .standard = std::to_string(value),
                         .meaning = meaning,
                         .presence = presence,
-                        .take = [this, name, &value](std::string_view text) {
-                          const auto number = config::read_unsigned(text);
-                          if (!number) refuse(name, "a whole number of at least 0", text);
-                          value = *number;
-                        }});
+                        .take =
+                            [this, name, &value](std::string_view text) {
+                              const auto number = config::read_unsigned(text);
+                              if (!number) refuse(name, "a whole number of at least 0", text);
+                              value = *number;
+                            }});
 }
 
 void Command::option(const std::string& name, double& value, const std::string& meaning, Presence presence) {
@@ -79,11 +80,12 @@ void Command::option(const std::string& name, double& value, const std::string& 
                         .standard = fmt::format("{:g}", value),
                         .meaning = meaning,
                         .presence = presence,
-                        .take = [this, name, &value](std::string_view text) {
-                          const auto number = config::read_number(text);
-                          if (!number) refuse(name, "a number", text);
-                          value = *number;
-                        }});
+                        .take =
+                            [this, name, &value](std::string_view text) {
+                              const auto number = config::read_number(text);
+                              if (!number) refuse(name, "a number", text);
+                              value = *number;
+                            }});
 }
 
 void Command::option(const std::string& name, std::optional<double>& value, const std::string& meaning) {
@@ -91,10 +93,11 @@ void Command::option(const std::string& name, std::optional<double>& value, cons
                         .placeholder = "X",
                         .standard = value ? fmt::format("{:g}", *value) : "none",
                         .meaning = meaning,
-                        .take = [this, name, &value](std::string_view text) {
-                          value = config::read_number(text);
-                          if (!value && text != "none") refuse(name, "a number or none", text);
-                        }});
+                        .take =
+                            [this, name, &value](std::string_view text) {
+                              value = config::read_number(text);
+                              if (!value && text != "none") refuse(name, "a number or none", text);
+                            }});
 }
 
 void Command::option(const std::string& name, std::string& value, const std::string& meaning, Presence presence) {
@@ -114,14 +117,15 @@ void Command::option(const std::string& name, std::vector<double>& value, const 
                         .meaning = meaning,
                         .presence = presence,
                         .list = true,
-                        .take = [this, name, &value](std::string_view text) {
-                          value.clear();
-                          for (const std::string& item : split_list(text)) {
-                            const auto number = config::read_number(item);
-                            if (!number) refuse(name, "a comma-separated list of numbers", text);
-                            value.push_back(*number);
-                          }
-                        }});
+                        .take =
+                            [this, name, &value](std::string_view text) {
+                              value.clear();
+                              for (const std::string& item : split_list(text)) {
+                                const auto number = config::read_number(item);
+                                if (!number) refuse(name, "a comma-separated list of numbers", text);
+                                value.push_back(*number);
+                              }
+                            }});
 }
 
 void Command::option(const std::string& name, std::vector<std::string>& value, const std::string& meaning,
@@ -131,11 +135,12 @@ void Command::option(const std::string& name, std::vector<std::string>& value, c
                         .standard = fmt::format("{}", fmt::join(value, ",")),
                         .meaning = meaning,
                         .presence = presence,
-                        .take = [this, name, &value](std::string_view text) {
-                          value = split_list(text);
-                          if (std::find(value.begin(), value.end(), "") != value.end())
-                            refuse(name, "a comma-separated list of words", text);
-                        }});
+                        .take =
+                            [this, name, &value](std::string_view text) {
+                              value = split_list(text);
+                              if (std::find(value.begin(), value.end(), "") != value.end())
+                                refuse(name, "a comma-separated list of words", text);
+                            }});
 }
 
 void Command::choice(const std::string& name, const std::vector<std::string>& words, std::size_t standard,
@@ -144,14 +149,15 @@ void Command::choice(const std::string& name, const std::vector<std::string>& wo
                         .placeholder = fmt::format("{}", fmt::join(words, "|")),
                         .standard = words.at(standard),
                         .meaning = meaning,
-                        .take = [this, name, words, choose = std::move(choose)](std::string_view text) {
-                          const auto found = std::find(words.begin(), words.end(), text);
-                          if (found == words.end())
-                            throw std::invalid_argument(fmt::format("{}{} must be {}, got '{}'; the nearest is {}",
-                                                                    title(), name, config::join_names(words), text,
-                                                                    config::nearest_name(text, words)));
-                          choose(static_cast<std::size_t>(found - words.begin()));
-                        }});
+                        .take =
+                            [this, name, words, choose = std::move(choose)](std::string_view text) {
+                              const auto found = std::find(words.begin(), words.end(), text);
+                              if (found == words.end())
+                                throw std::invalid_argument(fmt::format("{}{} must be {}, got '{}'; the nearest is {}",
+                                                                        title(), name, config::join_names(words), text,
+                                                                        config::nearest_name(text, words)));
+                              choose(static_cast<std::size_t>(found - words.begin()));
+                            }});
 }
 
 void Command::run(Run function, const std::vector<Format>& formats) {

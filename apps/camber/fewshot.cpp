@@ -100,7 +100,8 @@ void register_fewshot(Command& program) {
   command.option("--out", arguments->out, "folder to write the run to: metrics, checkpoints, result");
   command.option("--resume", arguments->resume, "folder of a run to continue");
   command.option("--print-groups", arguments->print_groups, "print the optimiser's groups, and do nothing else");
-  command.configuration<runs::FewshotOptions>(arguments->options, [arguments] { return defaults_of(*arguments); });
+  command.configuration<runs::FewshotOptions>(
+      arguments->options, [arguments] { return defaults_of(*arguments); });
   command.run([arguments](const CommonOptions& common) { return run(*arguments, common); });
 }
 

@@ -159,7 +159,8 @@ void take_study(Command& command, const std::shared_ptr<StudyArguments>& argumen
   command.option("--only", arguments->only, "these arms alone");
   command.option("--seeds", arguments->seeds,
                  "so many seeds of the main arms, and of the others no more; 0: as the plan says");
-  command.configuration<runs::StudyOptions>(arguments->options, [arguments] { return defaults_of(*arguments); });
+  command.configuration<runs::StudyOptions>(
+      arguments->options, [arguments] { return defaults_of(*arguments); });
   command.run([arguments](const CommonOptions& common) { return run_study(*arguments, common); });
 }
 

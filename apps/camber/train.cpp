@@ -120,8 +120,8 @@ void register_train(Command& program) {
       "--from", arguments->from,
       "checkpoint whose weights are taken where they fit; bounds, constraints and clips are the configuration's");
   command.option("--exclude", arguments->exclude, "with --from: parts of names that are not taken");
-  command.configuration<runs::DetectorTrainingOptions>(arguments->options,
-                                                       [arguments] { return defaults_of(*arguments); });
+  command.configuration<runs::DetectorTrainingOptions>(
+      arguments->options, [arguments] { return defaults_of(*arguments); });
   command.run([arguments](const CommonOptions& common) { return run_train(*arguments, common); });
 }
 

@@ -21,9 +21,9 @@ std::string processor_name() {
 }
 
 bool is_wanted(const Peer& peer, const std::vector<std::string>& only) {
-  return only.empty() || std::any_of(only.begin(), only.end(), [&](const std::string& word) {
-           return peer.name.find(word) != std::string::npos;
-         });
+  return only.empty() || std::any_of(
+                             only.begin(), only.end(),
+                             [&](const std::string& word) { return peer.name.find(word) != std::string::npos; });
 }
 
 struct Timed {

@@ -87,10 +87,12 @@ at::Tensor AttentionProblem::kept(const std::string& name, const std::function<a
 }
 
 at::Tensor AttentionProblem::normal(const std::string& name, at::IntArrayRef shape, double deviation) {
-  return kept(name, [&] {
-    auto generator = at::make_generator<at::CPUGeneratorImpl>(random::Stream(options_.seed, "bench." + name).key());
-    return at::empty(shape, at::kFloat).normal_(0, deviation, generator);
-  });
+  return kept(
+      name,
+      [&] {
+        auto generator = at::make_generator<at::CPUGeneratorImpl>(random::Stream(options_.seed, "bench." + name).key());
+        return at::empty(shape, at::kFloat).normal_(0, deviation, generator);
+      });
 }
 
 at::Tensor AttentionProblem::rows(const char* which) {
@@ -149,7 +151,8 @@ at::Tensor AttentionProblem::segment_value() {
 }
 
 at::Tensor AttentionProblem::dense_bias() {
-  return kept("dense_bias", [&] { return windows().materialize(batch(), queries(), keys(), rows("q")).contiguous(); });
+  return kept(
+      "dense_bias", [&] { return windows().materialize(batch(), queries(), keys(), rows("q")).contiguous(); });
 }
 
 at::Tensor AttentionProblem::float_mask() {
@@ -157,11 +160,13 @@ at::Tensor AttentionProblem::float_mask() {
 }
 
 at::Tensor AttentionProblem::cameras_absent() {
-  return kept("cameras_absent", [&] {
-    auto available = at::full({batch(), 1 + kCameras}, false, at::kBool);
-    available.select(1, 0).fill_(true);
-    return available;
-  });
+  return kept(
+      "cameras_absent",
+      [&] {
+        auto available = at::full({batch(), 1 + kCameras}, false, at::kBool);
+        available.select(1, 0).fill_(true);
+        return available;
+      });
 }
 
 at::Tensor AttentionProblem::projection(std::int64_t part) {

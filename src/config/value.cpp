@@ -29,10 +29,12 @@ std::string quoted_string(std::string_view text) {
 }
 
 bool is_bare_key(std::string_view key) {
-  return !key.empty() && std::all_of(key.begin(), key.end(), [](char letter) {
-    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
-           letter == '_' || letter == '-';
-  });
+  return !key.empty() && std::all_of(
+                             key.begin(), key.end(),
+                             [](char letter) {
+                               return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+                                      (letter >= '0' && letter <= '9') || letter == '_' || letter == '-';
+                             });
 }
 
 Value& element(Value& list_value, std::string_view index_text, const std::string& path) {

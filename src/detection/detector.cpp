@@ -165,7 +165,8 @@ torch::Tensor DetectorImpl::key_positions(const nn::SensorScene& scene) {
 }
 
 torch::Tensor DetectorImpl::kept_key_positions(const nn::SensorScene& scene) {
-  return parts_->positions.get(scene, [&] { return key_positions(scene); });
+  return parts_->positions.get(
+      scene, [&] { return key_positions(scene); });
 }
 
 CmtHead DetectorImpl::head() const {

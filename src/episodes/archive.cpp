@@ -51,7 +51,8 @@ Archive::Archive(std::filesystem::path path) : path_(std::move(path)) {
       refuse("must be a folder, a zip or a tar, and is none of them");
     }
   }
-  std::erase_if(entries_, [](const Entry& entry) { return is_hidden(entry.name); });
+  std::erase_if(
+      entries_, [](const Entry& entry) { return is_hidden(entry.name); });
   std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
   // Of two files of one name the later one counts, as when the archive is unpacked.
   const auto kept =

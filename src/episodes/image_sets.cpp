@@ -89,12 +89,11 @@ void scale_plane(const std::vector<float>& plane, std::int64_t width, const std:
 
 std::vector<std::string> folders_of(const std::string& name) {
   std::vector<std::string> parts(1);
-  for (const char letter : name) {
+  for (const char letter : name)
     if (letter == '/')
       parts.emplace_back();
     else
       parts.back() += letter;
-  }
   return parts;
 }
 

@@ -36,12 +36,11 @@ double mean(std::span<const double> values) {
 double mean_without_nan(std::span<const double> values) {
   std::vector<double> filled(values.begin(), values.end());
   std::size_t count = 0;
-  for (double& value : filled) {
+  for (double& value : filled)
     if (std::isnan(value))
       value = 0;
     else
       ++count;
-  }
   if (count == 0) return std::numeric_limits<double>::quiet_NaN();
   return pairwise_sum(filled) / static_cast<double>(count);
 }

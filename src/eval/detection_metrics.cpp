@@ -171,8 +171,8 @@ std::vector<Evaluation> evaluate_rings(const EvaluationBoxes& boxes, const Evalu
   const auto predictions_of = [&](std::size_t c) {
     return index.predictions[static_cast<std::size_t>(config.class_ranges[c].label)].size();
   };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return predictions_of(a) > predictions_of(b); });
+  std::stable_sort(
+      order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return predictions_of(a) > predictions_of(b); });
   threads::for_each_task(classes, threads, [&](std::size_t task) {
     const std::size_t c = order[task];
     ClassBoxes of_class(boxes, index, config.class_ranges[c].label);

@@ -85,12 +85,14 @@ ParsedChunk parse_chunk(simdjson::ondemand::parser& parser, json::RecordChunk& c
       token = name;
       if (wanted != nullptr && !wanted->contains(name)) return json::skip(boxes);
       parsed.boxes.open_sample(token);
-      json::for_each_element(boxes, "the boxes of a sample", [&](Value value) {
-        DetectionBox box;
-        const std::string_view own = read_box(value, box);
-        if (own != token) parsed.elsewhere.emplace_back(parsed.boxes.boxes.size(), own);
-        parsed.boxes.push(box);
-      });
+      json::for_each_element(
+          boxes, "the boxes of a sample",
+          [&](Value value) {
+            DetectionBox box;
+            const std::string_view own = read_box(value, box);
+            if (own != token) parsed.elsewhere.emplace_back(parsed.boxes.boxes.size(), own);
+            parsed.boxes.push(box);
+          });
     };
     json::read_text(parser, chunk, [&](Value members) { json::for_each_field(members, "results", read_sample); });
   } catch (const ValueError& error) {

@@ -120,12 +120,14 @@ EpisodeLosses EpisodeModelImpl::losses(const EpisodeFeatures& features, const Ep
   const auto add = [&terms](const char* name, double weight, const auto& loss) {
     if (weight > 0) terms.emplace_back(name, weight * loss());
   };
-  add("classification", 1,
+  add(
+      "classification", 1,
       [&] { return F::cross_entropy(pass.logits, labels.way.narrow(0, support, pass.logits.size(0))); });
   add("class_contrast", weights.class_contrast,
       [&] { return supervised_contrast(features.intrinsic, labels.way, weights.class_temperature.at(progress)); });
   if (!domain_encoder) return terms;
-  add("domain", weights.domain,
+  add(
+      "domain", weights.domain,
       [&] { return F::cross_entropy(domain_classifier->forward(pass.purified), labels.domains); });
   add("domain_contrast", weights.domain_contrast,
       [&] { return supervised_contrast(pass.purified, labels.domains, weights.domain_temperature.at(progress)); });

@@ -7,7 +7,8 @@
 namespace camber::geometry {
 
 bool Camera::has_projection() const {
-  return std::any_of(lidar_to_image.begin(), lidar_to_image.end(), [](double element) { return element != 0; });
+  return std::any_of(
+      lidar_to_image.begin(), lidar_to_image.end(), [](double element) { return element != 0; });
 }
 
 Projection Camera::project(const Vector3& p) const {

@@ -24,7 +24,7 @@ std::string quoted(const std::string& name) {
 std::vector<std::string> split_header(std::string_view line) {
   std::vector<std::string> names(1);
   bool inside = false;
-  for (std::size_t position = 0; position < line.size(); ++position) {
+  for (std::size_t position = 0; position < line.size(); ++position)
     if (line[position] == '"' && inside && position + 1 < line.size() && line[position + 1] == '"')
       names.back() += line[++position];
     else if (line[position] == '"')
@@ -33,7 +33,6 @@ std::vector<std::string> split_header(std::string_view line) {
       names.emplace_back();
     else
       names.back() += line[position];
-  }
   return names;
 }
 

@@ -31,7 +31,8 @@ void add_if_given(Metrics& metrics, std::string name, std::optional<double> valu
 constexpr double kBroken = std::numeric_limits<double>::quiet_NaN();
 
 bool any_broken(std::span<const float> values) {
-  return std::any_of(values.begin(), values.end(), [](float value) { return std::isnan(value); });
+  return std::any_of(
+      values.begin(), values.end(), [](float value) { return std::isnan(value); });
 }
 
 // 1 for a row that is so, NaN for one whose metric is.

@@ -29,14 +29,13 @@ double number_of(const element& value) {
 
 Record record_of(const object& line) {
   Record record;
-  for (const auto& [key, value] : line) {
+  for (const auto& [key, value] : line)
     if (key == "step")
       record.step = value.get_int64();
     else if (key == "time")
       record.time = value.get_double();
     else
       record.metrics.push_back({config::present_metric(key), number_of(value)});
-  }
   return record;
 }
 

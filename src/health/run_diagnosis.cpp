@@ -12,9 +12,9 @@ namespace camber::health {
 namespace {
 
 bool sampled(const Record& record) {
-  return std::any_of(record.metrics.begin(), record.metrics.end(), [](const Metric& metric) {
-    return metric.name.starts_with("scale/") || metric.name.starts_with("attention/");
-  });
+  return std::any_of(
+      record.metrics.begin(), record.metrics.end(),
+      [](const Metric& metric) { return metric.name.starts_with("scale/") || metric.name.starts_with("attention/"); });
 }
 
 std::string json_of(const Finding& finding) {

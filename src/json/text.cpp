@@ -21,14 +21,13 @@ std::string number_text(double value, bool whole) {
 
 std::string quoted(std::string_view text) {
   std::string result = "\"";
-  for (const char letter : text) {
+  for (const char letter : text)
     if (letter == '"' || letter == '\\')
       (result += '\\') += letter;
     else if (static_cast<unsigned char>(letter) < 0x20)
       result += fmt::format("\\u{:04x}", static_cast<unsigned>(letter));
     else
       result += letter;
-  }
   return result += '"';
 }
 

@@ -161,11 +161,12 @@ void backward(const AttentionProblem& problem, const BackwardInput& input, const
     windows.build(problem, plans, {wave.batch, wave.batches, wave.query, wave.queries}, kernels.tile_rows,
                   kernels.lanes, kBackwardKeys);
     job.windows = windows.plan();
-    run_tasks(problem.parallel, wave.batches * wave.heads, 0,
-              [&](std::int64_t index, std::byte*) { kernels.backward_prepare(job, index); });
-    run_tasks(problem.parallel, job.ranges * wave.batches * (wave.heads / job.group_heads),
-              kernels.backward_scratch(job),
-              [&](std::int64_t index, std::byte* scratch) { kernels.backward_task(job, index, scratch); });
+    run_tasks(
+        problem.parallel, wave.batches * wave.heads, 0,
+        [&](std::int64_t index, std::byte*) { kernels.backward_prepare(job, index); });
+    run_tasks(
+        problem.parallel, job.ranges * wave.batches * (wave.heads / job.group_heads), kernels.backward_scratch(job),
+        [&](std::int64_t index, std::byte* scratch) { kernels.backward_task(job, index, scratch); });
     run_tasks(problem.parallel, wave.batches * wave.heads, 0,
               [&](std::int64_t index, std::byte*) { kernels.backward_finish(job, index); });
   }

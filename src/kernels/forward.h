@@ -255,12 +255,11 @@ inline void write_rows_out(ForwardTask<Numbers>& task) {
     T* to = static_cast<T*>(result.output) + task.batch * result.output_strides.batch +
             task.head * result.output_strides.head + query * result.output_strides.row;
     float* from = task.scratch.outputs + row * task.value_stride;
-    for (int d = 0; d < width; ++d) {
+    for (int d = 0; d < width; ++d)
       if constexpr (sizeof(T) == 4)
         to[d] = from[d] * inverse;
       else
         to[d] = to_bfloat(from[d] * inverse);
-    }
     result.logsumexp[at] = empty ? kNegativeInfinity : (reference + __builtin_log2f(total)) * kLn2;
     if (task.job.statistics) finish_statistics(task, row, total, at);
   }

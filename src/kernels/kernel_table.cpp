@@ -53,9 +53,11 @@ auto with_numbers_of(const ConvolutionJob& job, const WithNumbers& with_numbers)
 }
 
 std::size_t convolution_tap_bytes(const ConvolutionJob& job) {
-  return with_numbers_of(job, [&]<class Numbers, class T>() {
-    return static_cast<std::size_t>(packed_words<Numbers>(job.problem)) * sizeof(typename Numbers::Word);
-  });
+  return with_numbers_of(
+      job,
+      [&]<class Numbers, class T>() {
+        return static_cast<std::size_t>(packed_words<Numbers>(job.problem)) * sizeof(typename Numbers::Word);
+      });
 }
 
 std::size_t convolution_pack_scratch(const ConvolutionJob& job) {
@@ -65,7 +67,8 @@ std::size_t convolution_pack_scratch(const ConvolutionJob& job) {
 }
 
 void convolution_pack_tap(const ConvolutionJob& job, std::int64_t tap, std::byte* scratch) {
-  with_numbers_of(job, [&]<class Numbers, class T>() { pack_tap_of<Numbers, T>(job, tap, scratch); });
+  with_numbers_of(
+      job, [&]<class Numbers, class T>() { pack_tap_of<Numbers, T>(job, tap, scratch); });
 }
 
 std::size_t convolution_tile_scratch(const ConvolutionJob& job) {
@@ -75,7 +78,8 @@ std::size_t convolution_tile_scratch(const ConvolutionJob& job) {
 }
 
 void convolve_tile(const ConvolutionJob& job, std::int64_t tile, std::byte* scratch) {
-  with_numbers_of(job, [&]<class Numbers, class T>() { convolve_tile_of<Numbers, T>(job, tile, scratch); });
+  with_numbers_of(
+      job, [&]<class Numbers, class T>() { convolve_tile_of<Numbers, T>(job, tile, scratch); });
 }
 
 std::int64_t convolution_gradient_row(const WeightGradientJob& job) {

@@ -58,8 +58,9 @@ void convolve(const ConvolutionProblem& problem, void* output, Isa isa) {
   const AlignedBytes packed = aligned_bytes(job.tap_bytes * static_cast<std::size_t>(problem.taps));
   job.packed = packed.get();
   job.tile_blocks = std::clamp<std::int64_t>(kTileFloats / kPairBlock / problem.to_width, 1, kMostTileBlocks);
-  run_tasks(problem.parallel, problem.taps, kernels.pack_scratch(job),
-            [&](std::int64_t tap, std::byte* scratch) { kernels.pack_tap(job, tap, scratch); });
+  run_tasks(
+      problem.parallel, problem.taps, kernels.pack_scratch(job),
+      [&](std::int64_t tap, std::byte* scratch) { kernels.pack_tap(job, tap, scratch); });
   run_tasks(problem.parallel, ceil_divide(blocks_of(problem), job.tile_blocks), kernels.tile_scratch(job),
             [&](std::int64_t tile, std::byte* scratch) { kernels.convolve_tile(job, tile, scratch); });
 }
@@ -77,8 +78,9 @@ void convolution_weight_gradient(const ConvolutionProblem& problem, const float*
   const std::int64_t parts = ceil_divide(blocks, job.part_blocks);
   const AlignedBytes partial = aligned_bytes(static_cast<std::size_t>(parts * part_size) * sizeof(float));
   job.partial = reinterpret_cast<float*>(partial.get());
-  run_tasks(problem.parallel, parts, kernels.gradient_scratch(job),
-            [&](std::int64_t part, std::byte* scratch) { kernels.gradient_part(job, part, scratch); });
+  run_tasks(
+      problem.parallel, parts, kernels.gradient_scratch(job),
+      [&](std::int64_t part, std::byte* scratch) { kernels.gradient_part(job, part, scratch); });
   run_tasks(problem.parallel, problem.taps, 0,
             [&](std::int64_t tap, std::byte*) { add_parts(job, parts, kernels.gradient_row(job), tap, gradient); });
 }

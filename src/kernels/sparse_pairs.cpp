@@ -213,12 +213,13 @@ PairLists list_forward(const TapReader& reader, std::int64_t taps, const std::in
   const auto found = std::make_unique_for_overwrite<std::uint64_t[]>(static_cast<std::size_t>(rows * words));
   // visit_block(block, first row, end row, a number for every tap)
   const auto for_blocks = [&](const auto& visit_block) {
-    run_tasks(parallel, ceil_divide(blocks, kBlocks), static_cast<std::size_t>(taps) * sizeof(std::int64_t),
-              [&](std::int64_t task, std::byte* scratch) {
-                for (std::int64_t b = task * kBlocks; b < std::min(blocks, (task + 1) * kBlocks); ++b)
-                  visit_block(b, b * kPairBlock, std::min(rows, (b + 1) * kPairBlock),
-                              reinterpret_cast<std::int64_t*>(scratch));
-              });
+    run_tasks(
+        parallel, ceil_divide(blocks, kBlocks), static_cast<std::size_t>(taps) * sizeof(std::int64_t),
+        [&](std::int64_t task, std::byte* scratch) {
+          for (std::int64_t b = task * kBlocks; b < std::min(blocks, (task + 1) * kBlocks); ++b)
+            visit_block(b, b * kPairBlock, std::min(rows, (b + 1) * kPairBlock),
+                        reinterpret_cast<std::int64_t*>(scratch));
+        });
   };
   for_blocks([&](std::int64_t block, std::int64_t first, std::int64_t end, std::int64_t* counts) {
     std::fill_n(counts, taps, 0);

@@ -62,7 +62,8 @@ inline __attribute__((always_inline)) Vec sum_of_weights(const float* weights, i
 }
 
 inline Vec sum_of_weights(const float* weights, int width) {
-  return sum_of_weights(weights, width, [](int, Vec, int) {});
+  return sum_of_weights(
+      weights, width, [](int, Vec, int) {});
 }
 
 // Adds a row's weights on a block to its sums; `width` positions, a multiple of kPanel. `outside_windows`: none of them

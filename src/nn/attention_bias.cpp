@@ -238,11 +238,13 @@ double AttentionBiasImpl::clip() const {
 }
 
 void AttentionBiasImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
-  move_keeping({&clip_in_force_}, [&] { Module::to(device, dtype, non_blocking); });
+  move_keeping(
+      {&clip_in_force_}, [&] { Module::to(device, dtype, non_blocking); });
 }
 
 void AttentionBiasImpl::to(torch::Dtype dtype, bool non_blocking) {
-  move_keeping({&clip_in_force_}, [&] { Module::to(dtype, non_blocking); });
+  move_keeping(
+      {&clip_in_force_}, [&] { Module::to(dtype, non_blocking); });
 }
 
 void AttentionBiasImpl::to(torch::Device device, bool non_blocking) {

@@ -43,11 +43,8 @@ torch::Tensor bounds_tensor(double min, double max) {
 
 template <class Enum>
 std::string_view name_of(Enum value) {
-  for (const auto& [known, name] : config::enum_names<Enum>) {
-    if (known == value) {
-      return name;
-    }
-  }
+  for (const auto& [known, name] : config::enum_names<Enum>)
+    if (known == value) return name;
   return "?";
 }
 
@@ -106,11 +103,13 @@ ScaleMapping BoundedScaleImpl::mapping() const {
 }
 
 void BoundedScaleImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
-  move_keeping({&bounds_, &mapping_}, [&] { Module::to(device, dtype, non_blocking); });
+  move_keeping(
+      {&bounds_, &mapping_}, [&] { Module::to(device, dtype, non_blocking); });
 }
 
 void BoundedScaleImpl::to(torch::Dtype dtype, bool non_blocking) {
-  move_keeping({&bounds_, &mapping_}, [&] { Module::to(dtype, non_blocking); });
+  move_keeping(
+      {&bounds_, &mapping_}, [&] { Module::to(dtype, non_blocking); });
 }
 
 void BoundedScaleImpl::to(torch::Device device, bool non_blocking) {
@@ -159,13 +158,9 @@ void BoundedScaleImpl::take_value(const BoundedScaleImpl& other) {
 }
 
 bool BoundedScaleImpl::apply_schedule(std::int64_t epoch, std::int64_t step) {
-  if (options.bounds_schedule.empty()) {
-    return false;
-  }
+  if (options.bounds_schedule.empty()) return false;
   const auto [min, max] = options.bounds_at(epoch, step);
-  if (min == this->min() && max == this->max()) {
-    return false;
-  }
+  if (min == this->min() && max == this->max()) return false;
   set_bounds(min, max);
   return true;
 }
@@ -175,14 +170,11 @@ ScaleProjection BoundedScaleImpl::project() {
   const ScaleMapping map = mapping();
   ScaleProjection outside{.above = torch::zeros_like(raw_, torch::kBool),
                           .below = torch::zeros_like(raw_, torch::kBool)};
-  if (map.clamps()) {
-    outside = {.above = raw_ > map.raw_max, .below = raw_ < map.lowest_raw()};
-  }
+  if (map.clamps()) outside = {.above = raw_ > map.raw_max, .below = raw_ < map.lowest_raw()};
   ++num_steps_;
   steps_at_bound_ += torch::logical_or(outside.above, outside.below).to(steps_at_bound_.options());
-  if (map.constraint != Constraint::kProjected) {
+  if (map.constraint != Constraint::kProjected)
     return {.above = torch::zeros_like(outside.above), .below = torch::zeros_like(outside.below)};
-  }
   raw_.clamp_(map.raw_min, map.raw_max);
   return outside;
 }

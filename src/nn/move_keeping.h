@@ -11,14 +11,10 @@ namespace camber::nn {
 template <class Move>
 void move_keeping(std::initializer_list<torch::Tensor*> buffers, const Move& move) {
   std::vector<torch::Tensor> kept;
-  for (const torch::Tensor* buffer : buffers) {
-    kept.push_back(buffer->detach());
-  }
+  for (const torch::Tensor* buffer : buffers) kept.push_back(buffer->detach());
   move();
   auto value = kept.begin();
-  for (torch::Tensor* buffer : buffers) {
-    buffer->set_data((value++)->to(buffer->device()));
-  }
+  for (torch::Tensor* buffer : buffers) buffer->set_data((value++)->to(buffer->device()));
 }
 
 }  // namespace camber::nn

@@ -39,16 +39,10 @@ double ScaleMapping::lowest_raw() const {
 }
 
 torch::Tensor ScaleMapping::value(const torch::Tensor& raw) const {
-  if (constraint == Constraint::kSigmoid) {
-    return sigmoid_value(torch::sigmoid(raw), *this);
-  }
-  if (constraint == Constraint::kNone) {
-    return log ? torch::exp(raw) : raw.clone();
-  }
+  if (constraint == Constraint::kSigmoid) return sigmoid_value(torch::sigmoid(raw), *this);
+  if (constraint == Constraint::kNone) return log ? torch::exp(raw) : raw.clone();
   torch::Tensor inside = torch::clamp(raw, lowest_raw(), raw_max);
-  if (!log) {
-    return inside;
-  }
+  if (!log) return inside;
   // exp(ln max) rounds to either side of max; on the bound the value is the bound.
   const torch::Tensor capped = torch::where(raw >= raw_max, max, torch::exp(inside));
   return constraint == Constraint::kLogClamp ? capped : torch::where(raw <= raw_min, min, capped);
@@ -77,12 +71,8 @@ torch::Tensor ScaleMapping::slope(const torch::Tensor& raw) const {
 
 torch::Tensor ScaleMapping::raw_of(const torch::Tensor& value) const {
   torch::Tensor inner = log ? torch::log(value) : value;
-  if (constraint == Constraint::kNone) {
-    return inner;
-  }
-  if (constraint != Constraint::kSigmoid) {
-    return torch::clamp(inner, lowest_raw(), raw_max);
-  }
+  if (constraint == Constraint::kNone) return inner;
+  if (constraint != Constraint::kSigmoid) return torch::clamp(inner, lowest_raw(), raw_max);
   const double low = log ? std::log(min) : min;
   const double high = log ? std::log(max) : max;
   const torch::Tensor share = (inner - low) / (high - low);

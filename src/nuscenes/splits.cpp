@@ -94,8 +94,8 @@ Split read_scenes(const Dataset& dataset, const std::filesystem::path& file) {
   std::ifstream stream(file);
   if (!stream) throw std::invalid_argument("[read_scenes] file must be readable, got '" + file.string() + "'");
   if ((stream >> std::ws).peek() == '[') {
-    json::read_file(file, "read_scenes",
-                    [&](json::Value value) { split.scenes = read_names(value, "the list of scenes"); });
+    json::read_file(
+        file, "read_scenes", [&](json::Value value) { split.scenes = read_names(value, "the list of scenes"); });
   } else {
     std::string line;
     while (std::getline(stream, line)) {

@@ -96,15 +96,23 @@ Modality modality_of(std::string_view name) {
 }  // namespace
 
 void read_row(Value value, RowContext<Category>& context, Category& row) {
-  read_fields(value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
-              required("name", [&](Value v) { row.name = context.keep(v, "name"); }),
-              optional("description", [&](Value v) { row.description = context.keep(v, "description"); }));
+  read_fields(value, "a row",
+              required(
+                  "token", [&](Value v) { row.token = context.keep(v, "token"); }),
+              required(
+                  "name", [&](Value v) { row.name = context.keep(v, "name"); }),
+              optional(
+                  "description", [&](Value v) { row.description = context.keep(v, "description"); }));
 }
 
 void read_row(Value value, RowContext<Attribute>& context, Attribute& row) {
-  read_fields(value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
-              required("name", [&](Value v) { row.name = context.keep(v, "name"); }),
-              optional("description", [&](Value v) { row.description = context.keep(v, "description"); }));
+  read_fields(value, "a row",
+              required(
+                  "token", [&](Value v) { row.token = context.keep(v, "token"); }),
+              required(
+                  "name", [&](Value v) { row.name = context.keep(v, "name"); }),
+              optional(
+                  "description", [&](Value v) { row.description = context.keep(v, "description"); }));
 }
 
 void read_row(Value value, RowContext<Visibility>& context, Visibility& row) {
@@ -128,9 +136,13 @@ void read_row(Value value, RowContext<Instance>& context, Instance& row) {
 }
 
 void read_row(Value value, RowContext<Sensor>& context, Sensor& row) {
-  read_fields(value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
-              required("channel", [&](Value v) { row.channel = context.keep(v, "channel"); }),
-              required("modality", [&](Value v) { row.modality = modality_of(json::text(v, "modality")); }));
+  read_fields(value, "a row",
+              required(
+                  "token", [&](Value v) { row.token = context.keep(v, "token"); }),
+              required(
+                  "channel", [&](Value v) { row.channel = context.keep(v, "channel"); }),
+              required(
+                  "modality", [&](Value v) { row.modality = modality_of(json::text(v, "modality")); }));
 }
 
 void read_row(Value value, RowContext<CalibratedSensor>& context, CalibratedSensor& row) {
@@ -145,18 +157,29 @@ void read_row(Value value, RowContext<CalibratedSensor>& context, CalibratedSens
 }
 
 void read_row(Value value, RowContext<EgoPose>& context, EgoPose& row) {
-  read_fields(value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
-              required("timestamp", [&](Value v) { row.timestamp = json::integer(v, "timestamp"); }),
-              required("translation", [&](Value v) { row.translation = read_vector(v, "translation"); }),
-              required("rotation", [&](Value v) { row.rotation = read_pose_rotation(v); }));
+  read_fields(value, "a row",
+              required(
+                  "token", [&](Value v) { row.token = context.keep(v, "token"); }),
+              required(
+                  "timestamp", [&](Value v) { row.timestamp = json::integer(v, "timestamp"); }),
+              required(
+                  "translation", [&](Value v) { row.translation = read_vector(v, "translation"); }),
+              required(
+                  "rotation", [&](Value v) { row.rotation = read_pose_rotation(v); }));
 }
 
 void read_row(Value value, RowContext<Log>& context, Log& row) {
-  read_fields(value, "a row", required("token", [&](Value v) { row.token = context.keep(v, "token"); }),
-              optional("logfile", [&](Value v) { row.logfile = context.keep(v, "logfile"); }),
-              optional("vehicle", [&](Value v) { row.vehicle = context.keep(v, "vehicle"); }),
-              optional("date_captured", [&](Value v) { row.date_captured = context.keep(v, "date_captured"); }),
-              optional("location", [&](Value v) { row.location = context.keep(v, "location"); }));
+  read_fields(value, "a row",
+              required(
+                  "token", [&](Value v) { row.token = context.keep(v, "token"); }),
+              optional(
+                  "logfile", [&](Value v) { row.logfile = context.keep(v, "logfile"); }),
+              optional(
+                  "vehicle", [&](Value v) { row.vehicle = context.keep(v, "vehicle"); }),
+              optional(
+                  "date_captured", [&](Value v) { row.date_captured = context.keep(v, "date_captured"); }),
+              optional(
+                  "location", [&](Value v) { row.location = context.keep(v, "location"); }));
 }
 
 void read_row(Value value, RowContext<Scene>& context, Scene& row) {

@@ -102,8 +102,9 @@ class TablesLoader {
             &SampleAnnotation::previous, &SampleAnnotation::next);
     resolve(tables_.instance, std::move(instance_links), tables_.sample_annotation, "first_annotation_token",
             "last_annotation_token", &Instance::first_annotation, &Instance::last_annotation);
-    list_by_sample(tables_.sample_annotation, tables_.annotations_by_sample, tables_.annotation_offsets,
-                   [](const SampleAnnotation&) { return true; });
+    list_by_sample(
+        tables_.sample_annotation, tables_.annotations_by_sample, tables_.annotation_offsets,
+        [](const SampleAnnotation&) { return true; });
     list_by_sample(tables_.sample_data, tables_.key_frames_by_sample, tables_.key_frame_offsets,
                    [](const SampleData& row) { return row.is_key_frame; });
     return std::move(tables_);

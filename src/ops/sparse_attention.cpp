@@ -159,12 +159,11 @@ SparseGradients empty_gradients(const at::Tensor& q, const at::Tensor& k, const 
                                 const OptionalTensor& bias, const c10::List<bool>& needs, bool placeholders) {
   const std::array<OptionalTensor, 4> of = {q, k, v, bias};
   SparseGradients gradients;
-  for (std::size_t i = 0; i < of.size(); ++i) {
+  for (std::size_t i = 0; i < of.size(); ++i)
     if (of[i] && needs.get(i))
       gradients[i] = at::empty_symint(of[i]->sym_sizes(), of[i]->options());
     else if (placeholders)
       gradients[i] = at::empty({0}, q.options());
-  }
   return gradients;
 }
 

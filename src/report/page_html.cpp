@@ -25,14 +25,13 @@ std::string without_tags(std::string text) {
 
 std::string escaped(std::string_view text) {
   std::string result;
-  for (const char letter : text) {
+  for (const char letter : text)
     if (letter == '<')
       result += "&lt;";
     else if (letter == '&')
       result += "&amp;";
     else
       result += letter;
-  }
   return result;
 }
 

@@ -61,11 +61,12 @@ std::string base64(std::string_view bytes) {
 struct BlockWriter {
   std::string operator()(const Sentences& sentences) const {
     return "{\"kind\":\"sentences\",\"sentences\":" +
-           list(sentences,
-                [](const Sentence& sentence) {
-                  return fmt::format("{{\"severity\":{},\"text\":{},\"position\":{}}}", json::quoted(sentence.severity),
-                                     json::quoted(sentence.text), json::quoted(sentence.position));
-                }) +
+           list(
+               sentences,
+               [](const Sentence& sentence) {
+                 return fmt::format("{{\"severity\":{},\"text\":{},\"position\":{}}}", json::quoted(sentence.severity),
+                                    json::quoted(sentence.text), json::quoted(sentence.position));
+               }) +
            "}";
   }
   std::string operator()(const Chart& chart) const {
@@ -81,18 +82,20 @@ struct BlockWriter {
         chart.points > 0 ? chart.points : chart.x.size(), end(chart.y_min), end(chart.y_max), numbers(chart.x), series);
   }
   std::string operator()(const Table& table) const {
-    const std::string rows = list(table.rows, [](const auto& row) { return list(row, json::quoted); });
+    const std::string rows = list(
+        table.rows, [](const auto& row) { return list(row, json::quoted); });
     return fmt::format("{{\"kind\":\"table\",\"title\":{},\"note\":{},\"columns\":{},\"rows\":{},\"bar_columns\":{}}}",
                        json::quoted(table.title), json::quoted(table.note), list(table.columns, json::quoted), rows,
                        list(table.bar_columns, [](std::size_t column) { return std::to_string(column); }));
   }
   std::string operator()(const Images& images) const {
     return "{\"kind\":\"images\",\"images\":" +
-           list(images,
-                [](const Image& image) {
-                  return fmt::format("{{\"caption\":{},\"source\":\"data:{};base64,{}\"}}", json::quoted(image.caption),
-                                     image.media_type, base64(image.bytes));
-                }) +
+           list(
+               images,
+               [](const Image& image) {
+                 return fmt::format("{{\"caption\":{},\"source\":\"data:{};base64,{}\"}}", json::quoted(image.caption),
+                                    image.media_type, base64(image.bytes));
+               }) +
            "}";
   }
   std::string operator()(const Text& text) const {
@@ -104,10 +107,12 @@ struct BlockWriter {
 }  // namespace
 
 std::string to_json(const Page& page) {
-  const std::string tiles = list(page.tiles, [](const Tile& tile) {
-    return fmt::format("{{\"label\":{},\"value\":{},\"detail\":{}}}", json::quoted(tile.label),
-                       json::quoted(tile.value), json::quoted(tile.detail));
-  });
+  const std::string tiles = list(
+      page.tiles,
+      [](const Tile& tile) {
+        return fmt::format("{{\"label\":{},\"value\":{},\"detail\":{}}}", json::quoted(tile.label),
+                           json::quoted(tile.value), json::quoted(tile.detail));
+      });
   const std::string sections = list(page.sections, [](const Section& section) {
     return fmt::format("{{\"title\":{},\"lead\":{},\"folded\":{},\"blocks\":{}}}", json::quoted(section.title),
                        json::quoted(section.lead), section.folded,

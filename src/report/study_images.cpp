@@ -10,7 +10,8 @@ namespace camber::report {
 namespace {
 
 bool moves(const study::RunCurve& curve) {
-  return !curve.values.empty() && std::ranges::any_of(curve.values, [&](double one) { return one != curve.values[0]; });
+  return !curve.values.empty() && std::ranges::any_of(
+                                      curve.values, [&](double one) { return one != curve.values[0]; });
 }
 
 // Every curve of that name that moves, of the arms of one role: one colour an arm, one line a seed.

@@ -29,9 +29,7 @@ class Stages {
   void add(const std::string& stage, std::chrono::steady_clock::time_point begin) {
     const double milliseconds =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-    if (!times_.contains(stage)) {
-      order_.push_back(stage);
-    }
+    if (!times_.contains(stage)) order_.push_back(stage);
     times_[stage].push_back(milliseconds);
   }
   std::vector<StageTime> summary(std::int64_t warmup) const {
@@ -61,18 +59,21 @@ void time_frame(detection::Detector& detector, const nuscenes::Dataset& dataset,
     return sensors::clean_sensor_frame(sensors::load_key_frame(dataset, sample, options.frame_options()));
   });
   const auto begin = std::chrono::steady_clock::now();
-  if (dataset.tables().sample[sample].previous == nuscenes::kNone) {
-    tracker.reset();
-  }
-  auto cues = stages.time("cues", [&] { return tracker.next(sensor_frame); });
-  const auto batch =
-      stages.time("collate", [&] { return detection::collate(std::move(sensor_frame), std::move(cues), options); });
-  const auto pillars = stages.time("voxelise", [&] { return detector->voxelise(batch); });
-  const auto maps = stages.time("encode", [&] { return detector->encode(batch, pillars); });
-  const auto output = stages.time("head", [&] {
-    return detector->head()->forward(maps, batch, {}, {.denoising = false, .attention_mass = true},
-                                     detector->kept_key_positions(batch.scene));
-  });
+  if (dataset.tables().sample[sample].previous == nuscenes::kNone) tracker.reset();
+  auto cues = stages.time(
+      "cues", [&] { return tracker.next(sensor_frame); });
+  const auto batch = stages.time(
+      "collate", [&] { return detection::collate(std::move(sensor_frame), std::move(cues), options); });
+  const auto pillars = stages.time(
+      "voxelise", [&] { return detector->voxelise(batch); });
+  const auto maps = stages.time(
+      "encode", [&] { return detector->encode(batch, pillars); });
+  const auto output = stages.time(
+      "head",
+      [&] {
+        return detector->head()->forward(maps, batch, {}, {.denoising = false, .attention_mass = true},
+                                         detector->kept_key_positions(batch.scene));
+      });
   stages.time("boxes", [&] { return detector->decode(output, batch); });
   stages.add("detect", begin);
 }
@@ -99,8 +100,8 @@ void time_training(detection::Detector& detector, const detection::DetectorBatch
   for (std::int64_t step = 0; step < options.warmup + options.repeats; ++step) {
     const auto begin = std::chrono::steady_clock::now();
     optimizer->zero_grad();
-    const auto output =
-        stages.time("forward", [&] { return detector->forward(batch, {.seed = options.seed, .step = step}); });
+    const auto output = stages.time(
+        "forward", [&] { return detector->forward(batch, {.seed = options.seed, .step = step}); });
     const auto losses = stages.time("losses", [&] { return detector->losses(output, batch); });
     const auto backward = std::chrono::steady_clock::now();
     losses.total.backward();
@@ -116,11 +117,9 @@ void time_training(detection::Detector& detector, const detection::DetectorBatch
 
 torch::Tensor projections_of(const detection::DetectorBatch& batch) {
   std::vector<double> numbers;
-  for (const auto& cameras : batch.scene.cameras) {
-    for (const auto& camera : cameras) {
+  for (const auto& cameras : batch.scene.cameras)
+    for (const auto& camera : cameras)
       numbers.insert(numbers.end(), camera.lidar_to_image.begin(), camera.lidar_to_image.end());
-    }
-  }
   return torch::tensor(numbers, torch::kDouble).view({batch.size, -1, 4, 4});
 }
 
@@ -149,29 +148,22 @@ void dump(detection::Detector& detector, const detection::DetectorBatch& batch, 
 
 DetectorBench bench_detector(detection::Detector detector, const nuscenes::Dataset& dataset,
                              const nuscenes::Split& split, const DetectorBenchOptions& options) {
-  if (split.samples.empty()) {
+  if (split.samples.empty())
     throw std::invalid_argument("[bench detector] split " + split.name + " must hold a frame, got none");
-  }
-  if (detector->options().encoder.kind == detection::EncoderKind::kFeatures) {
+  if (detector->options().encoder.kind == detection::EncoderKind::kFeatures)
     throw std::invalid_argument("[bench detector] the detector must have encoders of its own, got maps of others");
-  }
   detector->eval();
   DetectorBench bench;
-  for (const torch::Tensor& parameter : detector->parameters()) {
-    bench.parameters += parameter.numel();
-  }
+  for (const torch::Tensor& parameter : detector->parameters()) bench.parameters += parameter.numel();
   Stages frames, steps;
   sensors::CueTracker tracker;
-  for (std::int64_t i = 0; i < options.warmup + options.repeats; ++i) {
+  for (std::int64_t i = 0; i < options.warmup + options.repeats; ++i)
     time_frame(detector, dataset, split.samples[static_cast<std::size_t>(i) % split.samples.size()], tracker, frames);
-  }
   bench.frame = frames.summary(options.warmup);
   const detection::DetectorBatch batch =
       detection::collate(first_batch(detector, dataset, split, options), detector->options());
   bench.keys = batch.scene.layout().keys();
-  if (!options.dump.empty()) {
-    dump(detector, batch, options.dump);
-  }
+  if (!options.dump.empty()) dump(detector, batch, options.dump);
   if (options.training) {
     time_training(detector, batch, options, steps);
     bench.training = steps.summary(options.warmup);
@@ -183,17 +175,14 @@ std::string DetectorBench::to_text() const {
   std::ostringstream text;
   text << parameters << " parameters, " << keys << " keys\n";
   const auto table = [&text](const char* title, const std::vector<StageTime>& rows) {
-    if (rows.empty()) {
-      return;
-    }
+    if (rows.empty()) return;
     text << "\n"
          << std::left << std::setw(22) << title << std::right << std::setw(10) << "p50 ms" << std::setw(10) << "p95 ms"
          << "\n"
          << std::fixed << std::setprecision(2);
-    for (const StageTime& row : rows) {
+    for (const StageTime& row : rows)
       text << std::left << std::setw(22) << row.stage << std::right << std::setw(10) << row.p50 << std::setw(10)
            << row.p95 << "\n";
-    }
   };
   table("one frame", frame);
   table("one training step", training);
@@ -205,10 +194,9 @@ std::string DetectorBench::to_json() const {
   text << "{\"parameters\": " << parameters << ", \"keys\": " << keys;
   const auto list = [&text](const char* name, const std::vector<StageTime>& rows) {
     text << ", \"" << name << "\": [";
-    for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::size_t i = 0; i < rows.size(); ++i)
       text << (i == 0 ? "" : ", ") << "{\"stage\": \"" << rows[i].stage << "\", \"p50\": " << rows[i].p50
            << ", \"p95\": " << rows[i].p95 << "}";
-    }
     text << "]";
   };
   list("frame", frame);

@@ -65,9 +65,7 @@ double FaultReport::resilience(const ConditionReport& condition) const {
 
 double FaultReport::mean_resilience() const {
   double sum = 0;
-  for (std::size_t i = 1; i < conditions.size(); ++i) {
-    sum += resilience(conditions[i]);
-  }
+  for (std::size_t i = 1; i < conditions.size(); ++i) sum += resilience(conditions[i]);
   return conditions.size() < 2 ? std::numeric_limits<double>::quiet_NaN()
                                : sum / static_cast<double>(conditions.size() - 1);
 }

@@ -16,19 +16,16 @@ constexpr const char* kErrorColumns[] = {"trans_err", "scale_err", "orient_err",
 std::string number_text(double value) {
   std::ostringstream text;
   text << std::setw(8);
-  if (std::isnan(value)) {
+  if (std::isnan(value))
     text << "-";
-  } else {
+  else
     text << std::fixed << std::setprecision(4) << value;
-  }
   return text.str();
 }
 
 std::string trust_table(const FaultReport& report, int width) {
   const TrustRecord& clean = report.conditions.front().trust;
-  if (clean.lidar.empty()) {
-    return {};
-  }
+  if (clean.lidar.empty()) return {};
   std::ostringstream text;
   text << "\n"
        << std::left << std::setw(width) << "trust" << std::right << std::setw(8) << "LiDAR" << std::setw(8) << "AUC"
@@ -52,9 +49,7 @@ std::string trust_json(const FaultReport& report) {
   std::string text;
   for (const ConditionReport& condition : report.conditions) {
     const TrustRecord& trust = condition.trust;
-    if (trust.lidar.empty()) {
-      continue;
-    }
+    if (trust.lidar.empty()) continue;
     const auto sensor = [](const std::vector<double>& values, const std::vector<double>& sound) {
       return "{\"mean\": " + json::number_text(mean_of(values)) +
              ", \"area_under_curve\": " + json::number_text(area_under_curve(values, sound)) + "}";
@@ -71,9 +66,7 @@ std::string indented(const std::string& json) {
   std::string text;
   for (const char letter : json) {
     text += letter;
-    if (letter == '\n') {
-      text += "  ";
-    }
+    if (letter == '\n') text += "  ";
   }
   return text.substr(0, text.find_last_not_of(" \n") + 1);
 }
@@ -82,25 +75,19 @@ std::string indented(const std::string& json) {
 
 std::string FaultReport::to_text() const {
   std::size_t width = 12;
-  for (const ConditionReport& condition : conditions) {
-    width = std::max(width, condition.name.size() + 2);
-  }
+  for (const ConditionReport& condition : conditions) width = std::max(width, condition.name.size() + 2);
   std::ostringstream text;
   const eval::MetricsReport& first = conditions.front().metrics;
   text << std::left << std::setw(static_cast<int>(width)) << "condition" << std::right << std::setw(8) << "mAP"
        << std::setw(8) << "NDS";
-  for (const char* name : kErrorNames) {
-    text << std::setw(8) << name;
-  }
+  for (const char* name : kErrorNames) text << std::setw(8) << name;
   text << std::setw(12) << "resilience"
        << "\n";
   for (const ConditionReport& condition : conditions) {
     const eval::DetectionMetrics& metrics = condition.metrics.evaluation.metrics;
     text << std::left << std::setw(static_cast<int>(width)) << condition.name << std::right
          << number_text(metrics.mean_ap) << number_text(metrics.nd_score);
-    for (const double error : metrics.tp_errors) {
-      text << number_text(error);
-    }
+    for (const double error : metrics.tp_errors) text << number_text(error);
     text << std::setw(12)
          << (&condition == &conditions.front() ? std::string("-") : number_text(resilience(condition)).substr(2))
          << "\n";
@@ -117,25 +104,17 @@ std::string FaultReport::to_text() const {
 std::string FaultReport::to_csv() const {
   std::ostringstream text;
   text << "condition,mean_ap,nd_score";
-  for (const char* name : kErrorColumns) {
-    text << "," << name;
-  }
+  for (const char* name : kErrorColumns) text << "," << name;
   text << ",resilience";
-  for (const eval::ClassMetrics& entry : clean().classes) {
-    text << ",ap_" << eval::name_of(entry.label);
-  }
+  for (const eval::ClassMetrics& entry : clean().classes) text << ",ap_" << eval::name_of(entry.label);
   text << "\n";
   const auto number = [](double value) { return std::isnan(value) ? std::string() : config::write_number(value); };
   for (const ConditionReport& condition : conditions) {
     const eval::DetectionMetrics& metrics = condition.metrics.evaluation.metrics;
     text << condition.name << "," << number(metrics.mean_ap) << "," << number(metrics.nd_score);
-    for (const double error : metrics.tp_errors) {
-      text << "," << number(error);
-    }
+    for (const double error : metrics.tp_errors) text << "," << number(error);
     text << "," << number(resilience(condition));
-    for (const eval::ClassMetrics& entry : metrics.classes) {
-      text << "," << number(entry.mean_average_precision);
-    }
+    for (const eval::ClassMetrics& entry : metrics.classes) text << "," << number(entry.mean_average_precision);
     text << "\n";
   }
   return text.str();
@@ -148,9 +127,7 @@ std::string FaultReport::to_json() const {
         (i == 1 ? "\n  \"" : ",\n  \"") + conditions[i].name + "\": " + indented(eval::to_json(conditions[i].metrics));
   }
   text += "}";
-  if (conditions.size() > 1) {
-    text += ",\n  \"mean_resilience\": " + json::number_text(mean_resilience());
-  }
+  if (conditions.size() > 1) text += ",\n  \"mean_resilience\": " + json::number_text(mean_resilience());
   return text + trust_json(*this) + "\n}\n";
 }
 

@@ -22,9 +22,8 @@ std::string layer_name(std::size_t layer) {
 void add_output(train::HealthAdapter& adapter, const detection::DetectorOutput& output, bool learned) {
   std::vector<std::string> segments(static_cast<std::size_t>(output.attention_mass.size(-1)), "camera");
   segments[0] = "lidar";
-  for (std::size_t layer = 0; layer < output.statistics.size(); ++layer) {
+  for (std::size_t layer = 0; layer < output.statistics.size(); ++layer)
     adapter.add_attention(layer_name(layer), output.statistics[layer], segments);
-  }
   for (const BiasPart& part : kBiasParts) {
     std::vector<torch::Tensor> all;
     for (std::size_t layer = 0; layer < output.added_bias.size(); ++layer) {
@@ -34,9 +33,7 @@ void add_output(train::HealthAdapter& adapter, const detection::DetectorOutput& 
         all.push_back(values.flatten());
       }
     }
-    if (!all.empty()) {
-      adapter.add_bias(part.name, torch::cat(all));
-    }
+    if (!all.empty()) adapter.add_bias(part.name, torch::cat(all));
   }
   if (output.trust.defined()) {
     adapter.add_trust("lidar", output.trust.narrow(-1, 0, 1), learned);

@@ -74,13 +74,10 @@ class FrameDrawer {
   template <class Draw>
   void for_each_found(const Draw& draw) {
     for (const detection::Detection& found : frame_.found) {
-      if (found.score < image_.min_score) {
-        continue;
-      }
+      if (found.score < image_.min_score) continue;
       const Colour colour = trust_colour(found.trust);
-      if (const auto position = draw(found, drawing::Stroke{.colour = colour, .width = 2})) {
+      if (const auto position = draw(found, drawing::Stroke{.colour = colour, .width = 2}))
         canvas_.text({position->x + 2, position->y - 9}, caption(found, options_), colour);
-      }
     }
   }
 
@@ -93,9 +90,7 @@ class FrameDrawer {
 }  // namespace
 
 Colour trust_colour(const std::vector<double>& trust) {
-  if (trust.size() < 2) {
-    return drawing::kWhite;
-  }
+  if (trust.size() < 2) return drawing::kWhite;
   const double lidar = trust[0], camera = *std::max_element(trust.begin() + 1, trust.end());
   const double preference = std::clamp((lidar - camera) / 2, -1.0, 1.0);
   const double bright = 0.55 + 0.45 * std::clamp((std::max(lidar, camera) + 1) / 2, 0.0, 1.0);
@@ -111,16 +106,13 @@ Canvas draw_found(const FoundFrame& frame, const detection::DetectorOptions& opt
   const int count = static_cast<int>(cameras.size()), wide = image.frame.image_width;
   const int columns = std::max(1, std::min(image.frame.columns, count)), rows = (count + columns - 1) / columns;
   int height = 0;
-  for (const sensors::CameraView& view : cameras) {
-    height = std::max(height, sensors::camera_height(view.camera, wide));
-  }
+  for (const sensors::CameraView& view : cameras) height = std::max(height, sensors::camera_height(view.camera, wide));
   const int side = std::max(image.frame.bird_eye_pixels, rows * (height + kGap));
   const int left = count == 0 ? 0 : columns * (wide + kGap);
   Canvas canvas(left + side, side + kLegend, kNight);
   FrameDrawer drawer(canvas, frame, options, image);
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < count; ++i)
     drawer.in_camera(i % columns * (wide + kGap), i / columns * (height + kGap), wide, static_cast<std::size_t>(i));
-  }
   drawer.from_above(left, 0, side);
   draw_legend(canvas, side);
   return canvas;
@@ -130,20 +122,16 @@ Canvas draw_strip(const std::vector<FoundFrame>& frames, const detection::Detect
                   const FoundImageOptions& image) {
   const int side = image.frame.bird_eye_pixels;
   int height = 0;
-  for (const FoundFrame& frame : frames) {
-    if (!frame.sample.sensor_frame.frame.cameras.empty()) {
+  for (const FoundFrame& frame : frames)
+    if (!frame.sample.sensor_frame.frame.cameras.empty())
       height = std::max(height, sensors::camera_height(frame.sample.sensor_frame.frame.cameras[0].camera, side) + kGap);
-    }
-  }
   const int count = std::max<int>(1, static_cast<int>(frames.size()));
   Canvas canvas(count * (side + kGap), side + height + kLegend, kNight);
   for (int i = 0; i < static_cast<int>(frames.size()); ++i) {
     const FoundFrame& frame = frames[static_cast<std::size_t>(i)];
     FrameDrawer drawer(canvas, frame, options, image);
     drawer.from_above(i * (side + kGap), 0, side);
-    if (!frame.sample.sensor_frame.frame.cameras.empty()) {
-      drawer.in_camera(i * (side + kGap), side + kGap, side, 0);
-    }
+    if (!frame.sample.sensor_frame.frame.cameras.empty()) drawer.in_camera(i * (side + kGap), side + kGap, side, 0);
   }
   draw_legend(canvas, side + height);
   return canvas;

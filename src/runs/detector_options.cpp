@@ -11,9 +11,7 @@ void DetectorTrainingOptions::validate() const {
   detector.validate();
   loop.validate();
   const std::vector<sensors::Fault> conditions = parse_conditions(evaluation.faults);
-  if (detector.encoder.kind != detection::EncoderKind::kFeatures) {
-    return;
-  }
+  if (detector.encoder.kind != detection::EncoderKind::kFeatures) return;
   if (detector.encoder.features.empty()) {
     throw std::invalid_argument(
         "[train] detector.encoder.features must name the folder of the maps with encoder.kind = features, got nothing");
@@ -25,9 +23,7 @@ void DetectorTrainingOptions::validate() const {
   }
   if (data.faults.share > 0) {
     std::vector<sensors::Fault> drawn;
-    for (const std::string& kind : data.faults.kinds) {
-      drawn.push_back(sensors::parse_fault(kind));
-    }
+    for (const std::string& kind : data.faults.kinds) drawn.push_back(sensors::parse_fault(kind));
     check_features_faults(drawn);
   }
   check_features_faults(conditions);
@@ -35,11 +31,8 @@ void DetectorTrainingOptions::validate() const {
 
 DetectorTrainingOptions DetectorTrainingOptions::from_any_folder() const {
   DetectorTrainingOptions options = *this;
-  for (std::string* path : {&options.data.root, &options.detector.encoder.features}) {
-    if (!path->empty()) {
-      *path = std::filesystem::absolute(*path).lexically_normal().string();
-    }
-  }
+  for (std::string* path : {&options.data.root, &options.detector.encoder.features})
+    if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
   return options;
 }
 
@@ -58,9 +51,7 @@ train::TrainingLoopOptions DetectorTrainingOptions::loop_with_rules() const {
   for (const detection::ParameterRule& own : detection::parameter_rules(detector)) {
     const bool said = std::any_of(rules.begin(), rules.end(),
                                   [&own](const train::GroupRule& rule) { return rule.pattern == own.pattern; });
-    if (!said) {
-      rules.push_back({.pattern = own.pattern, .lr_mult = own.learning_rate, .decay_mult = own.decay});
-    }
+    if (!said) rules.push_back({.pattern = own.pattern, .lr_mult = own.learning_rate, .decay_mult = own.decay});
   }
   return options;
 }
@@ -72,13 +63,9 @@ detection::DetectorOptions detector_of_config(const std::string& config) {
 
 std::vector<nuscenes::Index> evenly_spaced(const std::vector<nuscenes::Index>& samples, std::int64_t limit) {
   const auto count = static_cast<std::int64_t>(samples.size());
-  if (limit <= 0 || limit >= count) {
-    return samples;
-  }
+  if (limit <= 0 || limit >= count) return samples;
   std::vector<nuscenes::Index> chosen;
-  for (std::int64_t i = 0; i < limit; ++i) {
-    chosen.push_back(samples[static_cast<std::size_t>(i * count / limit)]);
-  }
+  for (std::int64_t i = 0; i < limit; ++i) chosen.push_back(samples[static_cast<std::size_t>(i * count / limit)]);
   return chosen;
 }
 

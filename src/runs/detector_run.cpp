@@ -51,9 +51,7 @@ class Run {
     }
     if (request_.evaluate) {
       std::vector<Condition> conditions;
-      for (const sensors::Fault& fault : parse_conditions(options_.evaluation.faults)) {
-        conditions.push_back({fault});
-      }
+      for (const sensors::Fault& fault : parse_conditions(options_.evaluation.faults)) conditions.push_back({fault});
       check_conditions({.dataset = dataset_, .split = split}, conditions);
     }
     return split;
@@ -84,16 +82,12 @@ detection::Detector Run::first_detector() const {
   if (!request_.from.empty() && !request_.resume) {
     const weights::StateFile file(request_.from);
     std::optional<detection::Detector> written_for;
-    if (detection::holds_options(file)) {
-      written_for.emplace(detection::options_in(file, request_.from.string()));
-    }
+    if (detection::holds_options(file)) written_for.emplace(detection::options_in(file, request_.from.string()));
     const weights::LoadReport report = weights::load(file, *detector,
                                                      {.exclude = request_.exclude,
                                                       .settings = weights::Settings::kOfModel,
                                                       .written_for = written_for ? written_for->get() : nullptr});
-    if (request_.say) {
-      request_.say("from " + request_.from.string() + ": " + report.text());
-    }
+    if (request_.say) request_.say("from " + request_.from.string() + ": " + report.text());
   }
   return detector;
 }
@@ -118,14 +112,11 @@ DetectorRunResult Run::execute() {
   result.finished = session_.train([this](std::int64_t batch) { return losses_of(batch); }, hooks);
   result.steps = loop_.step();
   result.seconds = session_.seconds();
-  for (const train::NamedScale& entry : loop_.projector().scales()) {
+  for (const train::NamedScale& entry : loop_.projector().scales())
     result.scales.emplace_back(entry.name, mean_value(entry.scale));
-  }
   if (result.finished) {
     train::save_weights(session_.folder()->weights(), loop_.state(), loop_.info());
-    if (request_.evaluate) {
-      result.evaluation = write_result();
-    }
+    if (request_.evaluate) result.evaluation = write_result();
   }
   return result;
 }
@@ -133,9 +124,8 @@ DetectorRunResult Run::execute() {
 train::NamedLosses Run::losses_of(std::int64_t batch) {
   const std::int64_t step = batch / options_.loop.accumulate;
   const std::optional<sensors::Batch> frames = loader_.next();
-  if (!frames || frames->step != batch) {
+  if (!frames || frames->step != batch)
     throw std::logic_error(fmt::format("[train] the loader must give batch {}", batch));
-  }
   const detection::DetectorBatch tensors = detection::collate(*frames, options_.detector);
   const bool sampled = session_.sampled(step + 1);
   const detection::DetectorOutput output =
@@ -187,9 +177,7 @@ FaultReport Run::evaluate(const std::vector<sensors::Fault>& faults) {
 
 FaultReport Run::write_result() {
   std::optional<train::ExponentialAverage::Applied> applied;
-  if (loop_.average() != nullptr) {
-    applied.emplace(*loop_.average());
-  }
+  if (loop_.average() != nullptr) applied.emplace(*loop_.average());
   FaultReport report = evaluate(parse_conditions(options_.evaluation.faults));
   const train::RunFolder& folder = *session_.folder();
   storage::write_file(folder.curves(), eval::details_to_json(report.conditions.front().metrics));
@@ -201,9 +189,7 @@ FaultReport Run::write_result() {
 
 DetectorRunResult train_detector(const DetectorRunRequest& request) {
   request.options.validate();
-  if (request.out.empty()) {
-    throw std::invalid_argument("[train] out must name the folder of the run, got nothing");
-  }
+  if (request.out.empty()) throw std::invalid_argument("[train] out must name the folder of the run, got nothing");
   if (request.options.data.root.empty()) {
     throw std::invalid_argument(
         "[train] data.root must name a data set's folder, got nothing (camber simulate makes one)");
@@ -218,9 +204,7 @@ DetectorTrainingOptions options_of_run(const std::filesystem::path& folder) {
 DetectorTrainingOptions options_of_checkpoint(const std::filesystem::path& file) {
   const train::CheckpointInfo info = train::read_checkpoint_info(file);
   const auto found = info.metadata.find(kConfigKey);
-  if (found == info.metadata.end()) {
-    return {};
-  }
+  if (found == info.metadata.end()) return {};
   return config::parse_stored<DetectorTrainingOptions>(found->second, file.string());
 }
 

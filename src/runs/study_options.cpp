@@ -79,8 +79,8 @@ StudyRun StudyRun::parse(const std::string& key) {
 
 bool is_planned(const study::StudyPlan& plan, const std::string& arm) {
   return arm == kBase || arm == kDoubled ||
-         std::any_of(plan.arms.begin(), plan.arms.end(),
-                     [&arm](const study::StudyArm& known) { return known.name == arm; });
+         std::any_of(
+             plan.arms.begin(), plan.arms.end(), [&arm](const study::StudyArm& known) { return known.name == arm; });
 }
 
 RunTraining training_of(const StudyOptions& options, const StudyRun& run) {

@@ -247,13 +247,12 @@ Fault parse_fault(std::string_view text) {
     const std::string_view part = parts[i];
     const auto* source = std::find_if(config::enum_names<FaultSource>.begin(), config::enum_names<FaultSource>.end(),
                                       [part](const auto& entry) { return entry.second == part; });
-    if (fault.repeats() && (part == "false_timestamps" || part == "true_timestamps")) {
+    if (fault.repeats() && (part == "false_timestamps" || part == "true_timestamps"))
       fault.false_timestamps = part == "false_timestamps";
-    } else if (fault.repeats() && source != config::enum_names<FaultSource>.end()) {
+    else if (fault.repeats() && source != config::enum_names<FaultSource>.end())
       fault.source = source->first;
-    } else {
+    else
       fault.severity = severity_of(text, part);
-    }
   }
   return fault;
 }

@@ -66,8 +66,9 @@ void blur(Image& image, double deviation) {
     }
   };
   const std::int64_t width = image.width;
-  filter(image.height, width,
-         [width](auto row, auto column) { return static_cast<std::size_t>(3 * (row * width + column)); });
+  filter(
+      image.height, width,
+      [width](auto row, auto column) { return static_cast<std::size_t>(3 * (row * width + column)); });
   filter(width, image.height,
          [width](auto column, auto row) { return static_cast<std::size_t>(3 * (row * width + column)); });
 }

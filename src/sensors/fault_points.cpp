@@ -11,11 +11,13 @@ namespace {
 using std::numbers::pi;
 
 bool inside_any(const std::vector<FixedBox>& boxes, const LidarPoint& p) {
-  return std::any_of(boxes.begin(), boxes.end(), [&p](const FixedBox& box) { return box.contains(p); });
+  return std::any_of(
+      boxes.begin(), boxes.end(), [&p](const FixedBox& box) { return box.contains(p); });
 }
 
 void keep_rings(std::vector<LidarPoint>& points, int step) {
-  std::erase_if(points, [step](const LidarPoint& p) { return static_cast<int>(p.ring) % step != 1 % step; });
+  std::erase_if(
+      points, [step](const LidarPoint& p) { return static_cast<int>(p.ring) % step != 1 % step; });
 }
 
 void limit_view(std::vector<LidarPoint>& points, const geometry::Vector3& ahead, double degrees) {
@@ -26,7 +28,8 @@ void limit_view(std::vector<LidarPoint>& points, const geometry::Vector3& ahead,
 }
 
 void drop_points(std::vector<LidarPoint>& points, double share, random::Stream stream) {
-  std::erase_if(points, [&](const LidarPoint&) { return stream.chance(share); });
+  std::erase_if(
+      points, [&](const LidarPoint&) { return stream.chance(share); });
 }
 
 void drop_objects(std::vector<LidarPoint>& points, std::span<const geometry::Box> objects, double share,

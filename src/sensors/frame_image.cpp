@@ -66,8 +66,8 @@ class ViewFromAbove {
 };
 
 Position highest(std::span<const Position> corners) {
-  return *std::min_element(corners.begin(), corners.end(),
-                           [](const Position& a, const Position& b) { return a.y < b.y; });
+  return *std::min_element(
+      corners.begin(), corners.end(), [](const Position& a, const Position& b) { return a.y < b.y; });
 }
 
 }  // namespace

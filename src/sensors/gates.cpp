@@ -91,11 +91,12 @@ PairProbe probe_classes(const std::string& first_name, const Sights& first, cons
   const auto list = [](const auto& array) { return std::vector<float>(array.begin(), array.end()); };
   PairProbe pair{.first = first_name, .second = second_name};
   pair.objects = {static_cast<std::int64_t>(first.size()), static_cast<std::int64_t>(second.size())};
-  pair.size = probe_pair(first, second, [&](const ObjectSight& s) { return list(s.size); });
-  pair.lidar = probe_pair(first, second,
-                          [&](const ObjectSight& s) { return s.points < 4 ? std::vector<float>{} : list(s.cloud); });
-  pair.color = probe_pair(first, second,
-                          [&](const ObjectSight& s) { return s.pixels < 4 ? std::vector<float>{} : list(s.color); });
+  pair.size = probe_pair(
+      first, second, [&](const ObjectSight& s) { return list(s.size); });
+  pair.lidar = probe_pair(
+      first, second, [&](const ObjectSight& s) { return s.points < 4 ? std::vector<float>{} : list(s.cloud); });
+  pair.color = probe_pair(
+      first, second, [&](const ObjectSight& s) { return s.pixels < 4 ? std::vector<float>{} : list(s.color); });
   pair.image = probe_pair(first, second, [](const ObjectSight& s) { return s.patch; });
   return pair;
 }
@@ -144,7 +145,8 @@ void evaluate_gates(GateReport& report, const GateOptions& options) {
 }  // namespace
 
 bool GateReport::can_show_trust() const {
-  return std::all_of(gates.begin(), gates.end(), [](const Gate& gate) { return gate.holds; });
+  return std::all_of(
+      gates.begin(), gates.end(), [](const Gate& gate) { return gate.holds; });
 }
 
 GateReport inspect_gates(const nuscenes::Dataset& dataset, std::span<const nuscenes::Index> samples,

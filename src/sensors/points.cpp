@@ -105,7 +105,8 @@ void PointRange::validate() const {
 }
 
 void keep_range(std::vector<LidarPoint>& points, const PointRange& range) {
-  std::erase_if(points, [&range](const LidarPoint& point) { return !range.contains(point); });
+  std::erase_if(
+      points, [&range](const LidarPoint& point) { return !range.contains(point); });
 }
 
 }  // namespace camber::sensors

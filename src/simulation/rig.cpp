@@ -44,9 +44,10 @@ std::vector<CameraOptions> cameras_of(double field_of_view, double back_field_of
 }
 
 bool is_folder_name(const std::string& name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char letter) {
-    return std::isalnum(letter) != 0 || letter == '_' || letter == '-';
-  });
+  return !name.empty() &&
+         std::all_of(
+             name.begin(), name.end(),
+             [](unsigned char letter) { return std::isalnum(letter) != 0 || letter == '_' || letter == '-'; });
 }
 
 }  // namespace

@@ -158,12 +158,11 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
   const std::string_view text = reader.header_text(file_->bytes());
   const Json header = reader.parse(text);
   std::vector<Entry> entries;
-  for (const auto& [key, value] : header.items()) {
+  for (const auto& [key, value] : header.items())
     if (key == kMetadataKey)
       metadata_ = reader.metadata(value);
     else
       entries.push_back(reader.entry(key, value));
-  }
   std::sort(entries.begin(), entries.end(), [](const Entry& first, const Entry& second) {
     return std::tie(first.begin, first.end, first.view.name) < std::tie(second.begin, second.end, second.view.name);
   });

@@ -30,10 +30,12 @@ using Field = double Measurement::*;
 
 double mean_of(const std::vector<RunRecord>& records, const std::string& arm, const std::string& condition,
                Field field = &Measurement::mean_ap) {
-  return mean_over(records, arm, [&](const RunRecord& record) {
-    const Measurement* measured = record.find(condition);
-    return measured == nullptr ? kNothing : measured->*field;
-  });
+  return mean_over(
+      records, arm,
+      [&](const RunRecord& record) {
+        const Measurement* measured = record.find(condition);
+        return measured == nullptr ? kNothing : measured->*field;
+      });
 }
 
 GateState state_of(double value, bool holds) {

@@ -22,9 +22,9 @@ void check_known(const char* field, const std::string& name, const std::vector<s
 }
 
 bool is_plain_name(const std::string& name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
-  });
+  return !name.empty() && std::all_of(
+                              name.begin(), name.end(),
+                              [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; });
 }
 
 std::vector<std::string> names_of(const std::vector<StudyArm>& arms) {

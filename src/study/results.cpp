@@ -32,11 +32,12 @@ StudyResults read_study(const std::filesystem::path& path) {
     const auto& arms = results.plan.arms;
     if (record.arm == "base") return -2;
     if (record.arm == "doubled") return -1;
-    return std::find_if(arms.begin(), arms.end(), [&](const StudyArm& arm) { return arm.name == record.arm; }) -
+    return std::find_if(
+               arms.begin(), arms.end(), [&](const StudyArm& arm) { return arm.name == record.arm; }) -
            arms.begin();
   };
-  std::erase_if(results.records,
-                [&](const RunRecord& record) { return position(record) == std::ssize(results.plan.arms); });
+  std::erase_if(
+      results.records, [&](const RunRecord& record) { return position(record) == std::ssize(results.plan.arms); });
   std::stable_sort(results.records.begin(), results.records.end(), [&](const RunRecord& a, const RunRecord& b) {
     return std::pair(position(a), a.seed) < std::pair(position(b), b.seed);
   });

@@ -228,11 +228,13 @@ StudyTable scales_table(const StudyResults& results) {
     const auto runs = runs_of(results, arm.name);
     if (runs.empty() || runs[0]->scales.empty()) continue;
     const auto scale = [&](const char* ending) {
-      return mean_and_spread(over_seeds(runs, [&](const RunRecord& record) {
-        for (const auto& [name, value] : record.scales)
-          if (name.ends_with(ending)) return value;
-        return std::nan("");
-      }));
+      return mean_and_spread(over_seeds(
+          runs,
+          [&](const RunRecord& record) {
+            for (const auto& [name, value] : record.scales)
+              if (name.ends_with(ending)) return value;
+            return std::nan("");
+          }));
     };
     const auto last = [&](const std::string& name) {
       return over_seeds(runs,

@@ -16,9 +16,7 @@ void CheckpointFolder::save_last(const TrainingState& state, const CheckpointInf
     std::filesystem::remove(link);
     std::error_code refused;
     std::filesystem::create_hard_link(last(), link, refused);
-    if (refused) {
-      std::filesystem::copy_file(last(), link);  // a file system without hard links
-    }
+    if (refused) std::filesystem::copy_file(last(), link);  // a file system without hard links
     std::filesystem::rename(link, previous());
     std::filesystem::remove(link);  // rename leaves it when both name the same file already
   }
@@ -48,30 +46,21 @@ std::optional<CheckpointFolder::Resumed> CheckpointFolder::resume(const Training
       refused.emplace_back(error.what());
     }
   }
-  if (refused.empty()) {
-    return std::nullopt;
-  }
+  if (refused.empty()) return std::nullopt;
   std::string all = "[checkpoint] no checkpoint of the run can be used";
-  for (const std::string& sentence : refused) {
-    all += "; " + sentence;
-  }
+  for (const std::string& sentence : refused) all += "; " + sentence;
   throw std::runtime_error(all);
 }
 
 std::vector<std::filesystem::path> CheckpointFolder::newest_first() const {
   std::vector<std::filesystem::path> paths;
-  for (const std::filesystem::path& path : {last(), previous()}) {
-    if (std::filesystem::exists(path)) {
-      paths.push_back(path);
-    }
-  }
+  for (const std::filesystem::path& path : {last(), previous()})
+    if (std::filesystem::exists(path)) paths.push_back(path);
   std::vector<std::filesystem::path> numbered;
   std::error_code absent;
   for (const auto& entry : std::filesystem::directory_iterator(folder_, absent)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("step_") && name.ends_with(".safetensors")) {
-      numbered.push_back(entry.path());
-    }
+    if (name.starts_with("step_") && name.ends_with(".safetensors")) numbered.push_back(entry.path());
   }
   std::sort(numbered.rbegin(), numbered.rend());
   paths.insert(paths.end(), numbered.begin(), numbered.end());

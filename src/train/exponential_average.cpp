@@ -38,13 +38,11 @@ void ExponentialAverage::update() {
   const auto count = static_cast<double>(updates_);
   const double decay = std::min(options_.decay, count / (count + 9));
   for (const Scale& scale : scales_) carry_over(scale);
-  for (Entry& entry : entries_) {
-    if (entry.copied) {
+  for (Entry& entry : entries_)
+    if (entry.copied)
       entry.average.copy_(entry.value);
-    } else {
+    else
       entry.average.lerp_(entry.value, 1 - decay);
-    }
-  }
 }
 
 void ExponentialAverage::exchange() {

@@ -8,39 +8,28 @@ namespace {
 
 // "3 NaN and 0 infinite among 64 values"; nothing when all are finite.
 std::optional<std::string> broken_values(const torch::Tensor& tensor) {
-  if (!tensor.is_floating_point()) {
-    return std::nullopt;
-  }
+  if (!tensor.is_floating_point()) return std::nullopt;
   const auto nans = torch::isnan(tensor).sum().item<std::int64_t>();
   const auto infinities = torch::isinf(tensor).sum().item<std::int64_t>();
-  if (nans + infinities == 0) {
-    return std::nullopt;
-  }
+  if (nans + infinities == 0) return std::nullopt;
   return config::sentence(nans, " NaN and ", infinities, " infinite among ", tensor.numel(), " values");
 }
 
 }  // namespace
 
 GradientGuard::GradientGuard(torch::nn::Module& model) {
-  for (const auto& entry : model.named_parameters()) {
-    parameters_.emplace_back(entry.key(), entry.value());
-  }
-  for (const auto& entry : model.named_buffers()) {
-    if (entry.value().defined()) {
-      buffers_.emplace_back(entry.value(), torch::Tensor());
-    }
-  }
+  for (const auto& entry : model.named_parameters()) parameters_.emplace_back(entry.key(), entry.value());
+  for (const auto& entry : model.named_buffers())
+    if (entry.value().defined()) buffers_.emplace_back(entry.value(), torch::Tensor());
 }
 
 void GradientGuard::begin_step() {
   torch::NoGradGuard no_grad;
-  for (auto& [buffer, before] : buffers_) {
-    if (before.defined()) {
+  for (auto& [buffer, before] : buffers_)
+    if (before.defined())
       before.copy_(buffer);
-    } else {
+    else
       before = buffer.detach().clone();
-    }
-  }
 }
 
 std::optional<health::BrokenTensor> GradientGuard::broken_loss(const NamedLosses& losses) const {
@@ -55,37 +44,28 @@ std::optional<health::BrokenTensor> GradientGuard::broken_loss(const NamedLosses
 }
 
 std::optional<health::BrokenTensor> GradientGuard::broken_gradient(double norm) const {
-  if (std::isfinite(norm)) {
-    return std::nullopt;
-  }
-  if (auto parameter = broken_parameter()) {
-    return parameter;
-  }
+  if (std::isfinite(norm)) return std::nullopt;
+  if (auto parameter = broken_parameter()) return parameter;
   for (std::size_t i = parameters_.size(); i-- > 0;) {
     const auto& [name, parameter] = parameters_[i];
     if (const torch::Tensor& gradient = parameter.grad(); gradient.defined()) {
-      if (const auto values = broken_values(gradient)) {
+      if (const auto values = broken_values(gradient))
         return health::BrokenTensor{.name = "gradient of " + name, .content = *values};
-      }
     }
   }
   return health::BrokenTensor{.name = "the gradient's norm", .content = "an overflow"};
 }
 
 std::optional<health::BrokenTensor> GradientGuard::broken_parameter() const {
-  for (const auto& [name, parameter] : parameters_) {
-    if (const auto values = broken_values(parameter)) {
+  for (const auto& [name, parameter] : parameters_)
+    if (const auto values = broken_values(parameter))
       return health::BrokenTensor{.name = "parameter " + name, .content = *values};
-    }
-  }
   return std::nullopt;
 }
 
 void GradientGuard::take_back() {
   torch::NoGradGuard no_grad;
-  for (auto& [buffer, before] : buffers_) {
-    buffer.copy_(before);
-  }
+  for (auto& [buffer, before] : buffers_) buffer.copy_(before);
 }
 
 }  // namespace camber::train

@@ -4,9 +4,7 @@
 namespace camber::train {
 
 std::span<const float> HealthAdapter::keep(const torch::Tensor& tensor) {
-  if (!tensor.defined() || tensor.numel() == 0) {
-    return {};
-  }
+  if (!tensor.defined() || tensor.numel() == 0) return {};
   kept_.push_back(tensor.detach().to(torch::kFloat).contiguous());
   return {kept_.back().const_data_ptr<float>(), static_cast<std::size_t>(kept_.back().numel())};
 }
@@ -35,9 +33,7 @@ void HealthAdapter::add_scales(const ScaleProjector& projector, const std::vecto
           .log_space = scale->space() == nn::Space::kLog,
           .num_steps = steps,
           .steps_at_bound = at_bound[k].item<double>() * steps};
-      if (value.numel() > 1) {
-        sample.name = config::sentence(sample.name, "/", k);
-      }
+      if (value.numel() > 1) sample.name = config::sentence(sample.name, "/", k);
       if (i < reaches.size()) {
         const std::vector<double>& start = reaches[i].start;
         sample.init = start.size() == 1 ? start.front() : start.at(static_cast<std::size_t>(k));

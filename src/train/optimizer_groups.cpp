@@ -22,22 +22,17 @@ template <class... Parts>
 }
 
 void check_multiplier(const std::string& field, double value) {
-  if (!std::isfinite(value) || value < 0) {
-    fail(field, " must be a finite number of at least 0, got ", value);
-  }
+  if (!std::isfinite(value) || value < 0) fail(field, " must be a finite number of at least 0, got ", value);
 }
 
 std::unordered_set<const void*> raw_parameters(torch::nn::Module& model) {
   std::unordered_set<const void*> found;
   const auto add = [&found](const torch::nn::Module& module) {
-    if (const auto* scale = dynamic_cast<const nn::BoundedScaleImpl*>(&module)) {
+    if (const auto* scale = dynamic_cast<const nn::BoundedScaleImpl*>(&module))
       found.insert(scale->raw().unsafeGetTensorImpl());
-    }
   };
   add(model);
-  for (const auto& module : model.modules(/*include_self=*/false)) {
-    add(*module);
-  }
+  for (const auto& module : model.modules(/*include_self=*/false)) add(*module);
   return found;
 }
 
@@ -45,17 +40,13 @@ std::unordered_set<const void*> raw_parameters(torch::nn::Module& model) {
 std::size_t longest_match(const std::vector<GroupRule>& rules, const std::string& name, std::vector<bool>& seen) {
   std::size_t best = rules.size();
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    if (name.find(rules[i].pattern) == std::string::npos) {
-      continue;
-    }
+    if (name.find(rules[i].pattern) == std::string::npos) continue;
     seen[i] = true;
     if (best < rules.size() && rules[i].pattern.size() == rules[best].pattern.size()) {
       fail("patterns that match a parameter must differ in length, got '", rules[best].pattern, "' and '",
            rules[i].pattern, "' for '", name, "'");
     }
-    if (best == rules.size() || rules[i].pattern.size() > rules[best].pattern.size()) {
-      best = i;
-    }
+    if (best == rules.size() || rules[i].pattern.size() > rules[best].pattern.size()) best = i;
   }
   return best;
 }
@@ -100,12 +91,8 @@ void OptimizerGroupsOptions::validate() const {
   check_multiplier("scale_lr_mult", scale_lr_mult);
   std::unordered_set<std::string> patterns;
   for (const GroupRule& rule : rules) {
-    if (rule.pattern.empty()) {
-      fail("pattern must be part of a parameter's name, got an empty one");
-    }
-    if (!patterns.insert(rule.pattern).second) {
-      fail("pattern must be given once, got '", rule.pattern, "' twice");
-    }
+    if (rule.pattern.empty()) fail("pattern must be part of a parameter's name, got an empty one");
+    if (!patterns.insert(rule.pattern).second) fail("pattern must be given once, got '", rule.pattern, "' twice");
     check_multiplier("lr_mult of '" + rule.pattern + "'", rule.lr_mult);
     check_multiplier("decay_mult of '" + rule.pattern + "'", rule.decay_mult);
   }
@@ -115,9 +102,7 @@ OptimizerGroups::OptimizerGroups(torch::nn::Module& model, const OptimizerGroups
   options.validate();
   const auto& rules = options.rules;
   std::vector<ParameterGroup> sorted{{.name = "everything else", .parameter_names = {}, .parameters = {}}};
-  for (const GroupRule& rule : rules) {
-    sorted.push_back({rule.pattern, rule.lr_mult, rule.decay_mult, {}, {}});
-  }
+  for (const GroupRule& rule : rules) sorted.push_back({rule.pattern, rule.lr_mult, rule.decay_mult, {}, {}});
   sorted.push_back({"scales", options.scale_lr_mult, 0, {}, {}});
 
   const auto scales = raw_parameters(model);
@@ -125,9 +110,7 @@ OptimizerGroups::OptimizerGroups(torch::nn::Module& model, const OptimizerGroups
   std::unordered_set<const void*> taken;  // a parameter that two modules share belongs to the first name
   for (const auto& entry : model.named_parameters()) {
     const torch::Tensor& parameter = entry.value();
-    if (!taken.insert(parameter.unsafeGetTensorImpl()).second) {
-      continue;
-    }
+    if (!taken.insert(parameter.unsafeGetTensorImpl()).second) continue;
     if (!parameter.requires_grad()) {
       frozen_.push_back(entry.key());
       longest_match(rules, entry.key(), seen);
@@ -147,34 +130,24 @@ OptimizerGroups::OptimizerGroups(torch::nn::Module& model, const OptimizerGroups
            "', which matches none (bounded scales follow scale_lr_mult)");
     }
   }
-  for (ParameterGroup& group : sorted) {
-    if (!group.parameters.empty()) {
-      groups_.push_back(std::move(group));
-    }
-  }
+  for (ParameterGroup& group : sorted)
+    if (!group.parameters.empty()) groups_.push_back(std::move(group));
 }
 
 std::unique_ptr<torch::optim::Optimizer> OptimizerGroups::make_optimizer(const OptimizerOptions& options) const {
   options.validate();
-  if (groups_.empty()) {
-    fail("model must have a parameter that requires a gradient, got none");
-  }
+  if (groups_.empty()) fail("model must have a parameter that requires a gradient, got none");
   std::vector<torch::optim::OptimizerParamGroup> param_groups;
-  for (const ParameterGroup& group : groups_) {
-    param_groups.emplace_back(group.parameters);
-  }
+  for (const ParameterGroup& group : groups_) param_groups.emplace_back(group.parameters);
   auto optimizer = bare_optimizer(options.kind, param_groups, *group_options(options, ParameterGroup{}));
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
+  for (std::size_t i = 0; i < groups_.size(); ++i)
     optimizer->param_groups()[i].set_options(group_options(options, groups_[i]));
-  }
   return optimizer;
 }
 
 std::string OptimizerGroups::table() const {
   std::size_t width = 20;
-  for (const ParameterGroup& group : groups_) {
-    width = std::max(width, group.name.size() + 2);
-  }
+  for (const ParameterGroup& group : groups_) width = std::max(width, group.name.size() + 2);
   std::ostringstream text;
   const auto row = [&](const auto& name, const auto& lr, const auto& decay, const auto& tensors, const auto& numbers) {
     text << std::left << std::setw(static_cast<int>(width)) << name << std::right << std::setw(8) << lr << std::setw(10)
@@ -183,21 +156,16 @@ std::string OptimizerGroups::table() const {
   row("group", "lr x", "decay x", "tensors", "numbers");
   for (const ParameterGroup& group : groups_) {
     std::int64_t numbers = 0;
-    for (const torch::Tensor& parameter : group.parameters) {
-      numbers += parameter.numel();
-    }
+    for (const torch::Tensor& parameter : group.parameters) numbers += parameter.numel();
     row(group.name, group.lr_mult, group.decay_mult, group.parameters.size(), numbers);
   }
-  if (!frozen_.empty()) {
-    row("frozen", "-", "-", frozen_.size(), "-");
-  }
+  if (!frozen_.empty()) row("frozen", "-", "-", frozen_.size(), "-");
   return text.str();
 }
 
 double clip_grad_norm(torch::optim::Optimizer& optimizer, double max_norm) {
-  if (!(max_norm > 0)) {
+  if (!(max_norm > 0))
     throw std::invalid_argument("[clip_grad_norm] max_norm must be above 0, got " + std::to_string(max_norm));
-  }
   torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> gradients;
   std::vector<torch::Tensor> norms;
@@ -209,20 +177,13 @@ double clip_grad_norm(torch::optim::Optimizer& optimizer, double max_norm) {
       }
     }
   }
-  if (norms.empty()) {
-    return 0;
-  }
+  if (norms.empty()) return 0;
   // In order, so that a parameter whose gradient is zero changes no bit of anybody's step.
   double squares = 0;
-  for (const torch::Tensor& one : norms) {
-    squares += one.item<double>() * one.item<double>();
-  }
+  for (const torch::Tensor& one : norms) squares += one.item<double>() * one.item<double>();
   const double norm = std::sqrt(squares);
-  if (std::isfinite(norm) && norm > max_norm) {
-    for (torch::Tensor& gradient : gradients) {
-      gradient.mul_(max_norm / norm);
-    }
-  }
+  if (std::isfinite(norm) && norm > max_norm)
+    for (torch::Tensor& gradient : gradients) gradient.mul_(max_norm / norm);
   return norm;
 }
 

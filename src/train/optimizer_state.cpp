@@ -34,12 +34,10 @@ std::vector<Slot> adam_slots(State& state) {
 }
 
 std::vector<Slot> slots_of(const torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamState& state) {
-  if (dynamic_cast<const torch::optim::AdamW*>(&optimizer) != nullptr) {
+  if (dynamic_cast<const torch::optim::AdamW*>(&optimizer) != nullptr)
     return adam_slots(static_cast<torch::optim::AdamWParamState&>(state));
-  }
-  if (dynamic_cast<const torch::optim::Adam*>(&optimizer) != nullptr) {
+  if (dynamic_cast<const torch::optim::Adam*>(&optimizer) != nullptr)
     return adam_slots(static_cast<torch::optim::AdamParamState&>(state));
-  }
   if (dynamic_cast<const torch::optim::SGD*>(&optimizer) != nullptr) {
     auto& sgd = static_cast<torch::optim::SGDParamState&>(state);
     return {{"momentum_buffer", [&sgd] { return sgd.momentum_buffer(); },
@@ -49,22 +47,18 @@ std::vector<Slot> slots_of(const torch::optim::Optimizer& optimizer, torch::opti
 }
 
 std::unique_ptr<torch::optim::OptimizerParamState> fresh_state(const torch::optim::Optimizer& optimizer) {
-  if (dynamic_cast<const torch::optim::AdamW*>(&optimizer) != nullptr) {
+  if (dynamic_cast<const torch::optim::AdamW*>(&optimizer) != nullptr)
     return std::make_unique<torch::optim::AdamWParamState>();
-  }
-  if (dynamic_cast<const torch::optim::Adam*>(&optimizer) != nullptr) {
+  if (dynamic_cast<const torch::optim::Adam*>(&optimizer) != nullptr)
     return std::make_unique<torch::optim::AdamParamState>();
-  }
   return std::make_unique<torch::optim::SGDParamState>();
 }
 
 template <class Action>
 void for_each_parameter(const OptimizerGroups& groups, const Action& action) {
-  for (const ParameterGroup& group : groups.groups()) {
-    for (std::size_t i = 0; i < group.parameters.size(); ++i) {
+  for (const ParameterGroup& group : groups.groups())
+    for (std::size_t i = 0; i < group.parameters.size(); ++i)
       action(kOptimizerPrefix + group.parameter_names[i] + ".", group.parameters[i]);
-    }
-  }
 }
 
 }  // namespace
@@ -73,14 +67,10 @@ std::vector<NamedTensor> optimizer_tensors(torch::optim::Optimizer& optimizer, c
   std::vector<NamedTensor> tensors;
   for_each_parameter(groups, [&](const std::string& name, const torch::Tensor& parameter) {
     const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
-    if (found == optimizer.state().end()) {
-      return;
-    }
-    for (const Slot& slot : slots_of(optimizer, *found->second)) {
-      if (const torch::Tensor value = slot.get(); value.defined()) {
+    if (found == optimizer.state().end()) return;
+    for (const Slot& slot : slots_of(optimizer, *found->second))
+      if (const torch::Tensor value = slot.get(); value.defined())
         tensors.push_back({name + slot.name, value.detach()});
-      }
-    }
   });
   return tensors;
 }
@@ -99,20 +89,16 @@ std::string check_optimizer_tensors(const storage::SafetensorsFile& file, torch:
       const storage::TensorView* view = file.find(name + slot.name);
       present += view != nullptr;
       const torch::Tensor& like = std::string_view(slot.name) == "step" ? count : parameter;
-      if (view != nullptr && !fits(*view, like) && wrong.empty()) {
+      if (view != nullptr && !fits(*view, like) && wrong.empty())
         wrong = "tensor '" + view->name + "' must be " + shape_text(like) + ", got " + shape_text(*view);
-      }
     }
-    if (present != 0 && present != slots.size() && wrong.empty()) {
+    if (present != 0 && present != slots.size() && wrong.empty())
       wrong = "the tensors '" + name + "*' must be there all or none, got " + std::to_string(present) + " of " +
               std::to_string(slots.size());
-    }
   });
-  for (const storage::TensorView& view : file.tensors()) {
-    if (view.name.starts_with(kOptimizerPrefix) && !known.contains(view.name) && wrong.empty()) {
+  for (const storage::TensorView& view : file.tensors())
+    if (view.name.starts_with(kOptimizerPrefix) && !known.contains(view.name) && wrong.empty())
       wrong = "tensor '" + view.name + "' belongs to no parameter of this optimiser";
-    }
-  }
   return wrong;
 }
 
@@ -131,9 +117,7 @@ void restore_optimizer(const storage::SafetensorsFile& file, torch::optim::Optim
         any = true;
       }
     }
-    if (any) {
-      optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
-    }
+    if (any) optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
   });
 }
 

@@ -90,13 +90,9 @@ struct Ends {
 Reach reach(double distance, const ValueMap& map, const nn::BoundedScaleOptions& scale, Ends start, double min,
             double max) {
   Reach result{distance, map.value(map.raw(start.low) - distance), map.value(map.raw(start.high) + distance)};
-  if (scale.constraint == nn::Constraint::kNone) {
-    return result;
-  }
+  if (scale.constraint == nn::Constraint::kNone) return result;
   result.high = std::min(result.high, max);
-  if (scale.constraint != nn::Constraint::kLogClamp) {
-    result.low = std::max(result.low, min);
-  }
+  if (scale.constraint != nn::Constraint::kLogClamp) result.low = std::max(result.low, min);
   return result;
 }
 
@@ -109,9 +105,8 @@ Reach widen_for_schedule(Reach reach, const ValueMap& map, const nn::BoundedScal
     lowest = std::min(lowest, stage.max);
     highest = std::max(highest, stage.min);
   }
-  if (scale.constraint == nn::Constraint::kSigmoid) {
+  if (scale.constraint == nn::Constraint::kSigmoid)
     return {reach.raw_distance, min, max};  // raw is derived anew at every stage: only the bounds are sure
-  }
   if (scale.constraint != nn::Constraint::kNone) {
     reach.low = std::min(reach.low, std::max(min, map.value(map.raw(lowest) - reach.raw_distance)));
     reach.high = std::max(reach.high, std::min(max, map.value(map.raw(highest) + reach.raw_distance)));
@@ -141,9 +136,7 @@ ReachableRange reachable_range(const OptimizerOptions& optimizer, const Learning
     min = std::min(min, stage.min);
     max = std::max(max, stage.max);
   }
-  if (start.empty()) {
-    start.push_back(scale.init);
-  }
+  if (start.empty()) start.push_back(scale.init);
   const auto [lowest, highest] = std::minmax_element(start.begin(), start.end());
   const Ends ends{*lowest, *highest};
   const ValueMap map(scale, min, max);
@@ -164,9 +157,7 @@ ReachableRange reachable_range(const OptimizerOptions& optimizer, const Learning
 }
 
 std::string reach_sentence(const ReachableRange& range, std::string_view scale_name) {
-  if (!range.learnable || range.covers_bounds()) {
-    return {};
-  }
+  if (!range.learnable || range.covers_bounds()) return {};
   std::ostringstream sentence;
   sentence << "scale '" << scale_name << "': the bounds " << range.min << " to " << range.max
            << " lie outside what can be reached: " << range.steps << " steps lead at most to " << range.steady.low

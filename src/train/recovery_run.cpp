@@ -19,15 +19,11 @@ RecoveryResult recovery_run(const RecoveryRun& run) {
   };
 
   RecoveryResult result;
-  for (std::int64_t step = 0; step < run.first_steps; ++step) {
-    result.value_at_switch = step_toward(run.first_target);
-  }
+  for (std::int64_t step = 0; step < run.first_steps; ++step) result.value_at_switch = step_toward(run.first_target);
   result.raw_at_switch = scale->raw().max().item<double>();
   for (std::int64_t step = 1; step <= run.second_steps; ++step) {
     result.last_value = step_toward(run.second_target);
-    if (!result.steps_back && result.last_value < run.back_below) {
-      result.steps_back = step;
-    }
+    if (!result.steps_back && result.last_value < run.back_below) result.steps_back = step;
   }
   return result;
 }

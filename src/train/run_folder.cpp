@@ -23,9 +23,7 @@ std::string processor_name() {
   std::ifstream lines("/proc/cpuinfo");
   for (std::string line; std::getline(lines, line);) {
     const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) {
-      return line.substr(colon + 2);
-    }
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
   }
   return "unknown";
 }
@@ -59,11 +57,8 @@ std::string Environment::to_json() const {
 
 std::string fingerprint_of_tables(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".json") {
-      files.push_back(entry.path());
-    }
-  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   std::string sums;
   for (const std::filesystem::path& file : files) {
@@ -83,9 +78,7 @@ RunFolder RunFolder::create(const std::filesystem::path& path, const std::string
   }
   std::filesystem::create_directories(path / "checkpoints");
   storage::write_file(folder.environment(), environment.to_json());
-  if (first_checkpoint) {
-    first_checkpoint(folder.checkpoints());
-  }
+  if (first_checkpoint) first_checkpoint(folder.checkpoints());
   storage::write_file(folder.config(), config);  // last: from now on the folder is a run
   return folder;
 }
@@ -110,11 +103,8 @@ bool RunFolder::can_resume(const std::filesystem::path& path, const std::string&
 std::filesystem::path weights_of_run(const std::filesystem::path& folder) {
   const RunFolder run = RunFolder::open(folder);
   const CheckpointFolder checkpoints = run.checkpoints();
-  for (const std::filesystem::path& file : {run.weights(), checkpoints.last(), checkpoints.previous()}) {
-    if (std::filesystem::exists(file)) {
-      return file;
-    }
-  }
+  for (const std::filesystem::path& file : {run.weights(), checkpoints.last(), checkpoints.previous()})
+    if (std::filesystem::exists(file)) return file;
   throw std::invalid_argument("[train] " + folder.string() + " must hold weights, got a run without a checkpoint");
 }
 

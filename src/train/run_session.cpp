@@ -8,9 +8,7 @@ namespace camber::train {
 
 RunSession::RunSession(TrainingLoop& loop, RunRequest request)
     : loop_(loop), request_(std::move(request)), monitor_(request_.health) {
-  if (!request_.out.empty()) {
-    open_folder();
-  }
+  if (!request_.out.empty()) open_folder();
   first_step_ = loop_.step();
   reaches_ = loop_.reaches();  // after resuming: they begin where the run began
 }
@@ -22,14 +20,10 @@ void RunSession::open_folder() {
   } else {
     Environment environment = Environment::of_this_program();
     environment.seed = request_.seed;
-    if (request_.data_fingerprint) {
-      environment.data_fingerprint = request_.data_fingerprint();
-    }
+    if (request_.data_fingerprint) environment.data_fingerprint = request_.data_fingerprint();
     folder_ =
         RunFolder::create(request_.out, request_.config, environment, [this](const CheckpointFolder& checkpoints) {
-          if (request_.keep_start) {
-            checkpoints.save_last(loop_.state(), loop_.info());
-          }
+          if (request_.keep_start) checkpoints.save_last(loop_.state(), loop_.info());
         });
   }
   checkpoints_ = folder_->checkpoints();
@@ -43,14 +37,10 @@ void RunSession::open_folder() {
 
 void RunSession::resume() {
   if (const auto resumed = loop_.resume(*checkpoints_)) {
-    for (const std::string& refused : resumed->refused) {
-      say(refused);
-    }
+    for (const std::string& refused : resumed->refused) say(refused);
     say(config::sentence("continues from ", resumed->path.string(), " at step ", loop_.step()));
     const std::string other = weights::numerics_sentence("this checkpoint", resumed->info.numerics);
-    if (!other.empty()) {
-      say(other);
-    }
+    if (!other.empty()) say(other);
   }
   // The rules stand where they stood at the checkpoint, not where the killed run left them.
   past_ = health::read_records(folder_->metrics_jsonl());
@@ -60,9 +50,7 @@ void RunSession::resume() {
 
 bool RunSession::train(const TrainingLoop::LossFunction& losses_of, TrainingHooks hooks) {
   hooks.after_step = [this, after_step = std::move(hooks.after_step)](const StepReport& report) {
-    if (report.finding) {
-      tell({*report.finding});
-    }
+    if (report.finding) tell({*report.finding});
     after_step(report);
   };
   hooks.before_checkpoint = [this](std::int64_t) {
@@ -74,9 +62,7 @@ bool RunSession::train(const TrainingLoop::LossFunction& losses_of, TrainingHook
   const auto begin = std::chrono::steady_clock::now();
   const bool finished = loop_.run(losses_of, checkpoints_ ? &*checkpoints_ : nullptr, hooks);
   seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (finished) {
-    tell(monitor_.conclude());
-  }
+  if (finished) tell(monitor_.conclude());
   return finished;
 }
 
@@ -88,9 +74,7 @@ HealthAdapter RunSession::health(std::int64_t step) {
 
 health::Metrics RunSession::metrics_of(const StepReport& report) const {
   health::Metrics metrics{{"loss/total", report.loss}};
-  for (const auto& [name, value] : report.losses) {
-    metrics.push_back({"loss/" + name, value});
-  }
+  for (const auto& [name, value] : report.losses) metrics.push_back({"loss/" + name, value});
   metrics.push_back({"learning_rate", report.learning_rate});
   metrics.push_back({"gradient_norm", report.gradient_norm});
   metrics.push_back({"seconds_a_step", report.seconds});
@@ -104,22 +88,16 @@ void RunSession::record(std::int64_t step, health::Metrics metrics, const health
     metrics.insert(metrics.end(), report.metrics.begin(), report.metrics.end());
     tell(report.findings);
   }
-  if (sink_ && !metrics.empty()) {
-    sink_->write(step, metrics);
-  }
+  if (sink_ && !metrics.empty()) sink_->write(step, metrics);
 }
 
 void RunSession::say(const std::string& sentence) const {
-  if (request_.say) {
-    request_.say(sentence);
-  }
+  if (request_.say) request_.say(sentence);
 }
 
 void RunSession::tell(const health::Findings& findings) {
   for (const health::Finding& finding : findings) {
-    if (sink_) {
-      sink_->say(finding);
-    }
+    if (sink_) sink_->say(finding);
     say(finding.sentence);
     findings_.push_back(finding.sentence);
   }

@@ -23,9 +23,8 @@ double up_and_down(double first, double peak, double last, double step, double s
 }  // namespace
 
 void ScheduleOptions::validate() const {
-  if (kind == ScheduleKind::kMilestones && milestones.empty()) {
+  if (kind == ScheduleKind::kMilestones && milestones.empty())
     throw std::invalid_argument("[schedule] milestones must name at least one share of the steps, got none");
-  }
   for (std::size_t i = 1; i < milestones.size(); ++i) {
     if (!(milestones[i] > milestones[i - 1])) {
       throw std::invalid_argument("[schedule] milestones must rise, got " + std::to_string(milestones[i]) + " after " +
@@ -39,16 +38,13 @@ Schedule::Schedule(ScheduleOptions options, std::int64_t steps)
       steps_(steps),
       warmup_steps_(std::round(options_.warmup_share * static_cast<double>(steps))) {
   options_.validate();
-  if (steps < 1) {
-    throw std::invalid_argument("[schedule] steps must be at least 1, got " + std::to_string(steps));
-  }
+  if (steps < 1) throw std::invalid_argument("[schedule] steps must be at least 1, got " + std::to_string(steps));
 }
 
 double Schedule::rate_factor(std::int64_t step) const {
   const auto now = static_cast<double>(step);
-  if (now < warmup_steps_) {
+  if (now < warmup_steps_)
     return options_.warmup_factor + (after_warmup(0) - options_.warmup_factor) * (now + 1) / warmup_steps_;
-  }
   return after_warmup(now - warmup_steps_);
 }
 
@@ -76,9 +72,7 @@ double Schedule::after_warmup(double step) const {
 double Schedule::momentum_factor(std::int64_t step) const {
   const double now = static_cast<double>(step) - warmup_steps_;
   const bool cycles = options_.kind == ScheduleKind::kCyclic || options_.kind == ScheduleKind::kOneCycle;
-  if (!cycles || now < 0) {
-    return 1;
-  }
+  if (!cycles || now < 0) return 1;
   const double steps = std::max(1.0, static_cast<double>(steps_) - warmup_steps_);
   return up_and_down(1, options_.momentum_factor, 1, now, steps, options_.up_share);
 }

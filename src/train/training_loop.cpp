@@ -17,9 +17,7 @@ namespace {
 // One schedule a group: its own where one is named, else the run's.
 std::vector<Schedule> schedules_of(const TrainingLoopOptions& options, const OptimizerGroups& groups) {
   std::vector<std::string> names;
-  for (const ParameterGroup& group : groups.groups()) {
-    names.push_back(group.name);
-  }
+  for (const ParameterGroup& group : groups.groups()) names.push_back(group.name);
   for (const GroupScheduleOptions& own : options.group_schedules) {
     if (std::find(names.begin(), names.end(), own.group) == names.end()) {
       throw std::invalid_argument("[train] group_schedules must name a group among " + config::join_names(names) +
@@ -73,9 +71,8 @@ std::vector<double> values_of(const NamedScale& entry) {
 
 std::int64_t counter(const Counters& counters, const std::string& name) {
   const auto found = counters.find(name);
-  if (found == counters.end()) {
+  if (found == counters.end())
     throw std::runtime_error("[checkpoint] the counter '" + name + "' is missing: the file holds weights, not a run");
-  }
   return found->second;
 }
 
@@ -99,12 +96,8 @@ TrainingLoop::TrainingLoop(torch::nn::Module& model, TrainingLoopOptions options
       projector_(model),
       guard_(model),
       step_guard_(options_.guard) {
-  for (const NamedScale& entry : projector_.scales()) {
-    scale_starts_.push_back(values_of(entry));
-  }
-  if (options_.average.enabled) {
-    average_ = std::make_unique<ExponentialAverage>(model, options_.average);
-  }
+  for (const NamedScale& entry : projector_.scales()) scale_starts_.push_back(values_of(entry));
+  if (options_.average.enabled) average_ = std::make_unique<ExponentialAverage>(model, options_.average);
 }
 
 bool TrainingLoop::run(const LossFunction& losses_of, const CheckpointFolder* checkpoints, const TrainingHooks& hooks) {
@@ -115,18 +108,10 @@ bool TrainingLoop::run(const LossFunction& losses_of, const CheckpointFolder* ch
       return false;
     }
     const StepReport report = train_step(losses_of);
-    if (hooks.after_step) {
-      hooks.after_step(report);
-    }
-    if (report.stops) {
-      throw std::runtime_error("[train] " + report.finding->sentence);
-    }
-    if (hooks.evaluate && due(options_.evaluate_every)) {
-      evaluate(checkpoints, hooks);
-    }
-    if (due(options_.checkpoint_every) || due(options_.keep_every)) {
-      save(checkpoints, hooks);
-    }
+    if (hooks.after_step) hooks.after_step(report);
+    if (report.stops) throw std::runtime_error("[train] " + report.finding->sentence);
+    if (hooks.evaluate && due(options_.evaluate_every)) evaluate(checkpoints, hooks);
+    if (due(options_.checkpoint_every) || due(options_.keep_every)) save(checkpoints, hooks);
   }
   return true;
 }
@@ -153,9 +138,7 @@ StepReport TrainingLoop::train_step(const LossFunction& losses_of) {
     guard_.take_back();
   } else {
     projector_.step(*optimizer_);
-    if (average_) {
-      average_->update();
-    }
+    if (average_) average_->update();
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
@@ -166,9 +149,8 @@ std::optional<health::BrokenTensor> TrainingLoop::accumulate_gradients(const Los
   const double share = 1 / static_cast<double>(options_.accumulate);
   for (std::int64_t i = 0; i < options_.accumulate; ++i) {
     const NamedLosses losses = losses_of(step_ * options_.accumulate + i);
-    if (losses.empty()) {
+    if (losses.empty())
       throw std::invalid_argument("[train] the losses of a step must have at least one term, got none");
-    }
     torch::Tensor total;
     for (const auto& [name, term] : losses) {
       total = total.defined() ? total + term : term;
@@ -176,15 +158,12 @@ std::optional<health::BrokenTensor> TrainingLoop::accumulate_gradients(const Los
       report.loss += value;
       const auto known = std::find_if(report.losses.begin(), report.losses.end(),
                                       [&name = name](const auto& entry) { return entry.first == name; });
-      if (known == report.losses.end()) {
+      if (known == report.losses.end())
         report.losses.emplace_back(name, value);
-      } else {
+      else
         known->second += value;
-      }
     }
-    if (auto broken = guard_.broken_loss(losses)) {
-      return broken;
-    }
+    if (auto broken = guard_.broken_loss(losses)) return broken;
     (options_.accumulate == 1 ? total : total * share).backward();
   }
   return std::nullopt;
@@ -222,34 +201,24 @@ void TrainingLoop::evaluate(const CheckpointFolder* checkpoints, const TrainingH
   double score = 0;
   {
     std::optional<ExponentialAverage::Applied> applied;
-    if (average_) {
-      applied.emplace(*average_);
-    }
+    if (average_) applied.emplace(*average_);
     model_.eval();
     score = hooks.evaluate(step_);
     model_.train();
   }
   if (!std::isnan(score) && (!best_score_ || !(score <= *best_score_))) {  // one that is NaN is never the best
     best_score_ = score;
-    if (checkpoints != nullptr) {
-      checkpoints->save_best(state(), info());
-    }
+    if (checkpoints != nullptr) checkpoints->save_best(state(), info());
   }
 }
 
 void TrainingLoop::save(const CheckpointFolder* checkpoints, const TrainingHooks& hooks) {
   // In the middle of broken steps the last sound checkpoint stays.
-  if (checkpoints == nullptr || step_guard_.in_a_row() > 0 || saved_step_ == step_) {
-    return;
-  }
-  if (hooks.before_checkpoint) {
-    hooks.before_checkpoint(step_);
-  }
+  if (checkpoints == nullptr || step_guard_.in_a_row() > 0 || saved_step_ == step_) return;
+  if (hooks.before_checkpoint) hooks.before_checkpoint(step_);
   checkpoints->save_last(state(), info());
   saved_step_ = step_;
-  if (options_.keep_every > 0 && step_ % options_.keep_every == 0) {
-    checkpoints->save_numbered(state(), info(), step_);
-  }
+  if (options_.keep_every > 0 && step_ % options_.keep_every == 0) checkpoints->save_numbered(state(), info(), step_);
 }
 
 std::optional<CheckpointFolder::Resumed> TrainingLoop::resume(const CheckpointFolder& checkpoints) {
@@ -259,12 +228,9 @@ std::optional<CheckpointFolder::Resumed> TrainingLoop::resume(const CheckpointFo
     step_ = counter(counters, "step");
     saved_step_ = step_;
     step_guard_.restore(counter(counters, "skipped"), counter(counters, "skipped_in_a_row"));
-    if (average_) {
-      average_->set_updates(counter(counters, "average_updates"));
-    }
-    if (const auto best = resumed->info.numbers.find(kBestScore); best != resumed->info.numbers.end()) {
+    if (average_) average_->set_updates(counter(counters, "average_updates"));
+    if (const auto best = resumed->info.numbers.find(kBestScore); best != resumed->info.numbers.end())
       best_score_ = best->second;
-    }
     restore_scales(resumed->info);
   }
   return resumed;
@@ -274,16 +240,13 @@ std::optional<CheckpointFolder::Resumed> TrainingLoop::resume(const CheckpointFo
 void TrainingLoop::restore_scales(const CheckpointInfo& info) {
   for (std::size_t i = 0; i < projector_.scales().size(); ++i) {
     const NamedScale& entry = projector_.scales()[i];
-    for (std::size_t k = 0; k < scale_starts_[i].size(); ++k) {
-      if (const auto start = info.numbers.find(start_key(entry, k)); start != info.numbers.end()) {
+    for (std::size_t k = 0; k < scale_starts_[i].size(); ++k)
+      if (const auto start = info.numbers.find(start_key(entry, k)); start != info.numbers.end())
         scale_starts_[i][k] = start->second;
-      }
-    }
     if (const auto steps = info.counters.find(steps_key(entry)); steps != info.counters.end()) {
       const torch::Tensor at_bound = torch::zeros_like(entry.scale->steps_at_bound());
-      for (std::int64_t k = 0; k < at_bound.numel(); ++k) {
+      for (std::int64_t k = 0; k < at_bound.numel(); ++k)
         at_bound.view(-1)[k] = counter(info.counters, at_bound_key(entry, k));
-      }
       nn::BoundedScale(entry.scale)->restore_counters(steps->second, at_bound);
     }
   }
@@ -297,22 +260,15 @@ CheckpointInfo TrainingLoop::info() const {
   CheckpointInfo info{
       .metadata = metadata_,
       .counters = {{"step", step_}, {"skipped", step_guard_.skipped()}, {"skipped_in_a_row", step_guard_.in_a_row()}}};
-  if (average_) {
-    info.counters["average_updates"] = average_->updates();
-  }
-  if (best_score_) {
-    info.numbers[kBestScore] = *best_score_;
-  }
+  if (average_) info.counters["average_updates"] = average_->updates();
+  if (best_score_) info.numbers[kBestScore] = *best_score_;
   for (std::size_t i = 0; i < projector_.scales().size(); ++i) {
     const NamedScale& entry = projector_.scales()[i];
-    for (std::size_t k = 0; k < scale_starts_[i].size(); ++k) {
-      info.numbers[start_key(entry, k)] = scale_starts_[i][k];
-    }
+    for (std::size_t k = 0; k < scale_starts_[i].size(); ++k) info.numbers[start_key(entry, k)] = scale_starts_[i][k];
     const torch::Tensor at_bound = entry.scale->steps_at_bound().reshape({-1});
     info.counters[steps_key(entry)] = entry.scale->num_steps();
-    for (std::int64_t k = 0; k < at_bound.numel(); ++k) {
+    for (std::int64_t k = 0; k < at_bound.numel(); ++k)
       info.counters[at_bound_key(entry, k)] = at_bound[k].item<std::int64_t>();
-    }
   }
   return info;
 }

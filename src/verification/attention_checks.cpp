@@ -229,8 +229,9 @@ Seen expanded_mask() {
 void check_attention(Checklist& list) {
   list.section("attention");
   list.check("every mask together with the bias follows the formula", masks_with_bias);
-  list.check("streamed gradients equal the reference's (double)",
-             [] { return gradients_agree(Implementation::kStreamed, torch::kDouble, 1e-12); });
+  list.check(
+      "streamed gradients equal the reference's (double)",
+      [] { return gradients_agree(Implementation::kStreamed, torch::kDouble, 1e-12); });
   list.check("what auto takes has the reference's gradients (float)",
              [] { return gradients_agree(Implementation::kAuto, torch::kFloat, 2e-5); });
   list.check("gradients follow central differences", numeric_gradient);

@@ -58,8 +58,9 @@ Seen missing_camera(detection::PositionEmbedding embedding) {
 
 void check_detector(Checklist& list) {
   list.section("detector");
-  list.check("a camera that delivered nothing is off in use and in training, CMT's positions",
-             [] { return missing_camera(detection::PositionEmbedding::kCmt); });
+  list.check(
+      "a camera that delivered nothing is off in use and in training, CMT's positions",
+      [] { return missing_camera(detection::PositionEmbedding::kCmt); });
   list.check("a camera that delivered nothing is off in use and in training, split positions",
              [] { return missing_camera(detection::PositionEmbedding::kSplit); });
 }

@@ -86,7 +86,8 @@ Seen untrained_router(bool want_gradient) {
 void check_router(Checklist& list) {
   list.section("router");
   list.check("the bias acts in cross-attention only, also when Q equals K", cross_attention_only);
-  list.check("an untrained router leaves the decoder's output bit-identical", [] { return untrained_router(false); });
+  list.check(
+      "an untrained router leaves the decoder's output bit-identical", [] { return untrained_router(false); });
   list.check("an untrained router still receives gradient", [] { return untrained_router(true); });
 }
 

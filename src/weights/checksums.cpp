@@ -17,9 +17,8 @@ constexpr const char* kMetadataSum = "";  // no tensor has an empty name
 
 std::string metadata_sum(const storage::Metadata& metadata) {
   std::string all;
-  for (const auto& [key, text] : metadata) {
+  for (const auto& [key, text] : metadata)
     if (key != kKey) all.append(key).append(1, '\0').append(text).append(1, '\0');
-  }
   return checksum_text(checksum(std::as_bytes(std::span(all))));
 }
 

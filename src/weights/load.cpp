@@ -18,8 +18,8 @@ struct Copy {
 };
 
 bool contains_one(const std::string& name, const std::vector<std::string>& parts) {
-  return std::any_of(parts.begin(), parts.end(),
-                     [&name](const std::string& part) { return name.find(part) != std::string::npos; });
+  return std::any_of(
+      parts.begin(), parts.end(), [&name](const std::string& part) { return name.find(part) != std::string::npos; });
 }
 
 // Floating-point types convert into each other; anything else is a count or a mark, and must be what it was.
@@ -32,8 +32,9 @@ bool can_take(const torch::Tensor& tensor, const TensorView& view) {
 }
 
 bool has_average(const StateFile& file) {
-  return std::any_of(file.tensors().begin(), file.tensors().end(),
-                     [](const TensorView& view) { return view.name.starts_with(kAveragePrefix); });
+  return std::any_of(
+      file.tensors().begin(), file.tensors().end(),
+      [](const TensorView& view) { return view.name.starts_with(kAveragePrefix); });
 }
 
 void check_exclude(const std::vector<std::string>& exclude, const std::vector<NamedTensor>& tensors,
@@ -54,7 +55,8 @@ struct Plan {
   std::vector<Copy> copies{};
 
   bool copies_to(const std::string& name) const {
-    return std::any_of(copies.begin(), copies.end(), [&name](const Copy& copy) { return copy.name == name; });
+    return std::any_of(
+        copies.begin(), copies.end(), [&name](const Copy& copy) { return copy.name == name; });
   }
   void drop(const std::string& name) {
     std::erase_if(copies, [&name](const Copy& copy) { return copy.name == name; });

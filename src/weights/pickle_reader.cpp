@@ -78,9 +78,11 @@ bool is_known_type(std::string_view name) {  // torch.float32 and the like
 
 bool is_harmless(std::string_view name) {
   return std::find(kHarmless.begin(), kHarmless.end(), name) != kHarmless.end() || is_known_type(name) ||
-         std::any_of(kHarmlessModules.begin(), kHarmlessModules.end(), [&](std::string_view known) {
-           return name == known || (known.ends_with('.') && name.starts_with(known));
-         });
+         std::any_of(
+             kHarmlessModules.begin(), kHarmlessModules.end(),
+             [&](std::string_view known) {
+               return name == known || (known.ends_with('.') && name.starts_with(known));
+             });
 }
 
 // What is copied out of a value that many others may share stays short, so that no file makes more than it holds.

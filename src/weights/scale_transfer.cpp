@@ -91,7 +91,8 @@ nn::BoundedScale ScaleTransfer::scale_in_file(const std::string& prefix, const n
 }
 
 bool ScaleTransfer::takes(const std::string& name) const {
-  return std::any_of(pairs_.begin(), pairs_.end(), [&name](const Pair& pair) { return pair.name + "raw" == name; });
+  return std::any_of(
+      pairs_.begin(), pairs_.end(), [&name](const Pair& pair) { return pair.name + "raw" == name; });
 }
 
 std::vector<std::string> ScaleTransfer::apply() {

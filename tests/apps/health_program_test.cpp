@@ -15,7 +15,7 @@ namespace {
 
 class HealthProgram : public CalledProgram {};
 
-TEST_F(HealthProgram, analyze_run_says_what_is_wrong_in_every_format) {
+TEST_F(HealthProgram, AnalyzeRunSaysWhatIsWrongInEveryFormat) {
   health::write_made_run(folder_ / "run", {.run = {.situation = health::Situation::kNoGradient}, .finished = false});
   const Answer text = call("analyze run run");
   ASSERT_EQ(text.code, 0) << text.errors;
@@ -26,12 +26,12 @@ TEST_F(HealthProgram, analyze_run_says_what_is_wrong_in_every_format) {
   EXPECT_TRUE(call("analyze run run --format csv").output.starts_with("severity,step,rule"));
 }
 
-TEST_F(HealthProgram, analyze_run_is_content_with_a_healthy_run) {
+TEST_F(HealthProgram, AnalyzeRunIsContentWithAHealthyRun) {
   health::write_made_run(folder_ / "run", {});
   EXPECT_NE(call("analyze run run").output.find("No rule has anything to say"), std::string::npos);
 }
 
-TEST_F(HealthProgram, refuses_what_is_no_run_with_one_sentence) {
+TEST_F(HealthProgram, RefusesWhatIsNoRunWithOneSentence) {
   for (const std::string command : {"analyze run nothing", "report nothing", "report . --interval 0"}) {
     const Answer answer = call(command);
     EXPECT_EQ(answer.code, 2) << command;
@@ -39,7 +39,7 @@ TEST_F(HealthProgram, refuses_what_is_no_run_with_one_sentence) {
   }
 }
 
-TEST_F(HealthProgram, report_writes_a_page_and_watch_ends_with_the_run) {
+TEST_F(HealthProgram, ReportWritesAPageAndWatchEndsWithTheRun) {
   health::write_made_run(folder_ / "run", {.steps = 40, .finished = false});
   const Answer once = call("report run --out page.html --format json");
   ASSERT_EQ(once.code, 0) << once.errors;

@@ -51,7 +51,7 @@ struct DenseRows {
   }
 };
 
-TEST(Metrics, of_attention_are_means_over_rows_with_a_key) {
+TEST(Metrics, OfAttentionAreMeansOverRowsWithAKey) {
   const DenseRows rows;
   const auto metrics = by_name(health_metrics({.attention = {rows.sample()}}));
   double entropy = 0, share = 0, keys = 0, top = 0, lidar = 0;
@@ -73,7 +73,7 @@ TEST(Metrics, of_attention_are_means_over_rows_with_a_key) {
   EXPECT_FALSE(metrics.contains("attention/layer0/change"));
 }
 
-TEST(Metrics, of_heads_count_their_own_rows) {
+TEST(Metrics, OfHeadsCountTheirOwnRows) {
   const DenseRows rows;
   const auto metrics = by_name(health_metrics({.attention = {rows.sample()}}));
   EXPECT_NEAR(metrics.at("attention/layer0/head0/saturated"), 1 / 3., 1e-12);
@@ -83,14 +83,14 @@ TEST(Metrics, of_heads_count_their_own_rows) {
       by_name(health_metrics({.attention = {rows.sample()}}, false)).contains("attention/layer0/head0/saturated"));
 }
 
-TEST(Metrics, refuse_rows_that_are_not_the_shape) {
+TEST(Metrics, RefuseRowsThatAreNotTheShape) {
   const DenseRows rows;
   AttentionSample sample = rows.sample();
   sample.queries = 4;
   EXPECT_THROW(health_metrics({.attention = {sample}}), std::invalid_argument);
 }
 
-TEST(Metrics, of_a_bias_are_its_moments_and_percentiles) {
+TEST(Metrics, OfABiasAreItsMomentsAndPercentiles) {
   const std::vector<float> values = {-2, 0, 1, 3, -4};  // |.|: 0 1 2 3 4
   const auto metrics = by_name(health_metrics({.bias = {{.name = "lidar", .value = values}}}));
   EXPECT_NEAR(metrics.at("effective_bias/lidar/mean"), 2, 1e-12);
@@ -103,7 +103,7 @@ TEST(Metrics, of_a_bias_are_its_moments_and_percentiles) {
   EXPECT_EQ(metrics.at("bias/lidar/max"), 3);
 }
 
-TEST(Metrics, of_scales_and_trust) {
+TEST(Metrics, OfScalesAndTrust) {
   const std::vector<float> weight = {0.5F, -0.5F, 1, 0};
   const auto metrics = by_name(health_metrics(
       {.scales = {{.name = "bias", .value = 2, .raw = 2, .min = 0, .max = 8, .num_steps = 10, .steps_at_bound = 4}},
@@ -115,7 +115,7 @@ TEST(Metrics, of_scales_and_trust) {
   EXPECT_EQ(metrics.at("trust/camera/mean_abs"), 0.5);
 }
 
-TEST(Metrics, are_no_numbers_where_a_row_is_none) {
+TEST(Metrics, AreNoNumbersWhereARowIsNone) {
   DenseRows rows;
   rows.entropy[1] = rows.largest[1] = rows.squares[1] = NAN;
   const auto metrics = by_name(health_metrics({.attention = {rows.sample()}}));
@@ -128,7 +128,7 @@ TEST(Metrics, are_no_numbers_where_a_row_is_none) {
   EXPECT_TRUE(std::isfinite(metrics.at("attention/layer0/head1/saturated")));
 }
 
-TEST(Metrics, of_a_bias_are_no_numbers_where_a_value_is_none) {
+TEST(Metrics, OfABiasAreNoNumbersWhereAValueIsNone) {
   std::vector<float> values(99, 1.F);
   for (std::size_t i = 1; i < values.size(); i += 3) values[i] = NAN;
   const auto metrics = by_name(
@@ -139,7 +139,7 @@ TEST(Metrics, of_a_bias_are_no_numbers_where_a_value_is_none) {
     }
 }
 
-TEST(Metrics, tell_a_gradient_that_broke_from_none) {
+TEST(Metrics, TellAGradientThatBrokeFromNone) {
   const auto gradient = [](std::optional<double> value) {
     return by_name(health_metrics({.scales = {{.name = "bias", .gradient = value, .max = 1}}}));
   };
@@ -148,7 +148,7 @@ TEST(Metrics, tell_a_gradient_that_broke_from_none) {
   EXPECT_TRUE(std::isnan(gradient(NAN).at("scale/bias/gradient")));
 }
 
-TEST(Monitor, samples_the_first_step_and_every_interval) {
+TEST(Monitor, SamplesTheFirstStepAndEveryInterval) {
   const HealthMonitor monitor({.interval = 10}), none({.interval = 0});
   EXPECT_TRUE(monitor.due(1) && monitor.due(10) && monitor.due(200));
   EXPECT_FALSE(monitor.due(2) || monitor.due(15) || none.due(1) || none.due(10));

@@ -48,7 +48,7 @@ std::int64_t run_and_kill(const std::filesystem::path& folder, unsigned microsec
   return last;
 }
 
-TEST_F(KilledWriter, loses_nothing_it_had_written) {
+TEST_F(KilledWriter, LosesNothingItHadWritten) {
   for (unsigned round = 0; round < 6; ++round) {
     const std::filesystem::path folder = folder_ / std::to_string(round);
     const std::int64_t last = run_and_kill(folder, 300 + 2311 * round);

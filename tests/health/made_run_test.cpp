@@ -31,7 +31,7 @@ struct Expectation {
 
 class MadeRun : public testing::TestWithParam<Expectation> {};
 
-TEST_P(MadeRun, is_named_within_fifty_steps) {
+TEST_P(MadeRun, IsNamedWithinFiftySteps) {
   const auto& [situation, rules, named] = GetParam();
   std::int64_t first = -1;
   for (const Finding& finding : watch({.situation = situation}, 600)) {
@@ -53,12 +53,12 @@ INSTANTIATE_TEST_SUITE_P(
                                 "similar_prototypes"},
                     Expectation{Situation::kRouterSaturated, {"router_saturated"}, "router_saturated"}));
 
-TEST(HealthyRun, is_silent) {
+TEST(HealthyRun, IsSilent) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed)
     for (const Finding& finding : watch({.seed = seed}, 2000)) ADD_FAILURE() << finding.sentence;
 }
 
-TEST(HealthyRun, gives_the_same_findings_from_its_records) {
+TEST(HealthyRun, GivesTheSameFindingsFromItsRecords) {
   std::vector<Record> records;
   const Findings live = watch({.situation = Situation::kRunawayScale}, 1500, &records);
   Rules rules;
@@ -69,7 +69,7 @@ TEST(HealthyRun, gives_the_same_findings_from_its_records) {
   EXPECT_GE(live.size(), 6U);  // three rules, said again after 500 steps
 }
 
-TEST(HealthyRun, goes_on_after_a_replay_as_if_it_had_not_stopped) {
+TEST(HealthyRun, GoesOnAfterAReplayAsIfItHadNotStopped) {
   std::vector<Record> records;
   const MadeRunOptions options{.situation = Situation::kNoGradient};
   const Findings whole = watch(options, 800, &records);

@@ -49,7 +49,7 @@ int count(const Findings& findings, const std::string& rule) {
   return number;
 }
 
-TEST(Rules, above_warn_threshold) {
+TEST(Rules, AboveWarnThreshold) {
   EXPECT_EQ(count(watch(3, [](int) { return scale(4.3); }), "above_warn_threshold"), 1);
   EXPECT_EQ(count(watch(3, [](int) { return scale(4.2); }), "above_warn_threshold"), 0);
   EXPECT_EQ(count(watch(3,
@@ -60,7 +60,7 @@ TEST(Rules, above_warn_threshold) {
             0);
 }
 
-TEST(Rules, near_cap) {
+TEST(Rules, NearCap) {
   EXPECT_EQ(count(watch(1, [](int) { return scale(4.05); }), "near_cap"), 1);
   EXPECT_EQ(count(watch(9, [](int) { return scale(3.99); }), "near_cap"), 0);
   const auto sentence_after = [](double first, double second) {
@@ -74,12 +74,12 @@ TEST(Rules, near_cap) {
   EXPECT_EQ(beyond[1].severity, Severity::kAlarm);
 }
 
-TEST(Rules, at_cap_for_a_whole_window) {
+TEST(Rules, AtCapForAWholeWindow) {
   EXPECT_EQ(count(watch(4, [](int) { return scale(5); }), "at_cap"), 1);
   EXPECT_EQ(count(watch(40, [](int sample) { return scale(sample % 4 == 3 ? 4.99 : 5); }), "at_cap"), 0);
 }
 
-TEST(Rules, similar_prototypes_take_the_place_of_at_cap) {
+TEST(Rules, SimilarPrototypesTakeThePlaceOfAtCap) {
   const auto course = [](double cosine) {
     return watch(6, [=](int) { return with(scale(5), {{"prototypes/mean_cosine", cosine}}); });
   };
@@ -89,7 +89,7 @@ TEST(Rules, similar_prototypes_take_the_place_of_at_cap) {
   EXPECT_EQ(count(course(0.3), "at_cap"), 1);
 }
 
-TEST(Rules, no_gradient) {
+TEST(Rules, NoGradient) {
   const auto course = [](double gradient, double trust) {
     return watch(6, [=](int) { return with(scale(2.5, gradient), {{"trust/lidar/mean_abs", trust}}); });
   };
@@ -102,7 +102,7 @@ TEST(Rules, no_gradient) {
   EXPECT_NE(at_bound.at(0).sentence.find("projected"), std::string::npos);
 }
 
-TEST(Rules, cannot_reach_is_one_note_at_the_start) {
+TEST(Rules, CannotReachIsOneNoteAtTheStart) {
   const auto course = [](double high) {
     return watch(200, [=](int) {
       return with(scale(2.5), {{"scale/bias/reach_low", 0.5}, {"scale/bias/reach_high", high}});
@@ -115,7 +115,7 @@ TEST(Rules, cannot_reach_is_one_note_at_the_start) {
   EXPECT_EQ(count(course(5), "cannot_reach"), 0);
 }
 
-TEST(Rules, saturated_softmax) {
+TEST(Rules, SaturatedSoftmax) {
   const auto course = [](double share, double change) {
     return watch(4, [=](int) {
       return Metrics{
@@ -128,7 +128,7 @@ TEST(Rules, saturated_softmax) {
   EXPECT_EQ(count(course(0.5, 0.5), "saturated_softmax"), 0);
 }
 
-TEST(Rules, router_saturated) {
+TEST(Rules, RouterSaturated) {
   const auto course = [](double mean, double learned) {
     return watch(1, [=](int) { return Metrics{{"trust/camera/mean", mean}, {"trust/camera/learned", learned}}; });
   };
@@ -137,12 +137,12 @@ TEST(Rules, router_saturated) {
   EXPECT_EQ(count(course(1, 0), "router_saturated"), 0) << "a constant router is meant to be constant";
 }
 
-TEST(Rules, not_finite) {
+TEST(Rules, NotFinite) {
   EXPECT_EQ(count(watch(1, [](int) { return Metrics{{"loss/total", std::nan("")}}; }), "not_finite"), 1);
   EXPECT_EQ(count(watch(1, [](int) { return Metrics{{"validation/vel_err", std::nan("")}}; }), "not_finite"), 0);
 }
 
-TEST(Rules, not_finite_is_not_said_of_a_step_that_the_guard_kept_away) {
+TEST(Rules, NotFiniteIsNotSaidOfAStepThatTheGuardKeptAway) {
   const auto course = [](double first, double second) {
     return watch(2, [=](int sample) {
       return Metrics{{"loss/total", std::nan("")}, {"guard/skipped_steps", sample == 0 ? first : second}};
@@ -157,7 +157,7 @@ double settling(int sample, double from, double to, double noise) {
   return to + (from - to) * std::exp(-sample / 8.) + noise * (sample % 2 == 0 ? 1 : -1);
 }
 
-TEST(Rules, converged_high_and_low) {
+TEST(Rules, ConvergedHighAndLow) {
   const auto course = [](double to, double noise) {
     return watch(100, [=](int sample) { return scale(settling(sample, 2.5, to, noise)); });
   };
@@ -169,21 +169,21 @@ TEST(Rules, converged_high_and_low) {
   EXPECT_EQ(count(watch(100, wide), "converged_high"), 0);
 }
 
-TEST(Rules, repeat_themselves_only_after_a_while) {
+TEST(Rules, RepeatThemselvesOnlyAfterAWhile) {
   const Course high = [](int) { return scale(4.5); };
   EXPECT_EQ(count(watch(50, high), "near_cap"), 1);
   EXPECT_EQ(count(watch(51, high), "near_cap"), 2);
   EXPECT_EQ(count(watch(51, high, {.repeat_steps = 100}), "near_cap"), 6);
 }
 
-TEST(Rules, say_the_same_twice) {
+TEST(Rules, SayTheSameTwice) {
   const Course course = [](int sample) {
     return with(scale(2.5 + 0.2 * sample, 0), {{"prototypes/mean_cosine", 0.9}});
   };
   EXPECT_EQ(watch(60, course), watch(60, course));
 }
 
-TEST(Findings, stand_worst_first_and_once) {
+TEST(Findings, StandWorstFirstAndOnce) {
   const Findings sorted = worst_first({{.step = 5, .severity = Severity::kNote, .rule = "a"},
                                        {.step = 1, .severity = Severity::kAlarm, .rule = "b"},
                                        {.step = 2, .severity = Severity::kWarning, .rule = "c"},
@@ -196,7 +196,7 @@ TEST(Findings, stand_worst_first_and_once) {
   EXPECT_EQ(sorted[3].rule, "a");
 }
 
-TEST(Guard, skips_a_broken_step_and_names_the_tensor) {
+TEST(Guard, SkipsABrokenStepAndNamesTheTensor) {
   StepGuard guard({.stop_after = 3});
   EXPECT_FALSE(guard.check(1, 0.5, std::nullopt).skip);
   const StepGuard::Verdict verdict =
@@ -210,12 +210,12 @@ TEST(Guard, skips_a_broken_step_and_names_the_tensor) {
   EXPECT_EQ(guard.in_a_row(), 0);
 }
 
-TEST(Guard, tells_the_infinities_apart) {
+TEST(Guard, TellsTheInfinitiesApart) {
   for (const auto& [loss, name] : {std::pair(INFINITY, "the loss is Infinity"), {-INFINITY, "the loss is -Infinity"}})
     EXPECT_NE(StepGuard().check(1, loss, std::nullopt).finding->sentence.find(name), std::string::npos);
 }
 
-TEST(Guard, stops_after_enough_in_a_row_with_the_first_cause) {
+TEST(Guard, StopsAfterEnoughInARowWithTheFirstCause) {
   StepGuard guard({.stop_after = 3});
   guard.check(10, 0.5, BrokenTensor{.name = "loss/heatmap", .content = "NaN"});
   EXPECT_FALSE(guard.check(11, std::nan(""), std::nullopt).stop);

@@ -22,7 +22,7 @@ std::string bytes(std::string_view hexadecimal) {
   return result;
 }
 
-TEST(EventFile, has_the_golden_bytes) {
+TEST(EventFile, HasTheGoldenBytes) {
   EXPECT_EQ(crc32c("123456789"), 0xe3069283U);
   EXPECT_EQ(
       event_record(version_event(1700000000.0)),
@@ -34,7 +34,7 @@ TEST(EventFile, has_the_golden_bytes) {
             "6f 67 69 74 5f 73 63 61 6c 65 15 00 00 c8 41 5d 6b f4 a2 "));
 }
 
-TEST(EventFile, is_cut_after_a_step_or_where_it_is_damaged) {
+TEST(EventFile, IsCutAfterAStepOrWhereItIsDamaged) {
   const std::string first = event_record(version_event(1)) + event_record(scalar_event(2, 300, {{"a", 1}}));
   const std::string whole = first + event_record(scalar_event(3, 301, {{"a", 2}}));
   EXPECT_EQ(event_bytes_until(whole, 301), static_cast<std::int64_t>(whole.size()));
@@ -64,7 +64,7 @@ class Sink : public storage::ScratchFolder {
   double time_ = 1.7e9;
 };
 
-TEST_F(Sink, writes_json_lines_and_a_table) {
+TEST_F(Sink, WritesJsonLinesAndATable) {
   MetricsSink sink(folder_, options());
   sink.write(1, {{"loss/total", 0.1}, {"scale/bias/value", 2.5}});
   sink.write(2, {{"loss/total", std::nan("")}, {"x,\"y\"", -1e-300}});
@@ -79,7 +79,7 @@ TEST_F(Sink, writes_json_lines_and_a_table) {
             "value,\"x,\"\"y\"\"\"\n1,1700000000.500,0.1,2.5,\n2,1700000000.750,nan,,-1e-300\n");
 }
 
-TEST_F(Sink, writes_findings) {
+TEST_F(Sink, WritesFindings) {
   const Finding finding{.step = 7,
                         .severity = Severity::kAlarm,
                         .rule = "near_cap",
@@ -91,7 +91,7 @@ TEST_F(Sink, writes_findings) {
   EXPECT_EQ(read_findings(folder_ / "health.jsonl"), Findings{finding});
 }
 
-TEST_F(Sink, refuses_what_makes_no_sense) {
+TEST_F(Sink, RefusesWhatMakesNoSense) {
   MetricsSink sink(folder_, options());
   sink.write(5, {{"a", 1}});
   EXPECT_THROW(sink.write(4, {{"a", 1}}), std::invalid_argument);
@@ -101,7 +101,7 @@ TEST_F(Sink, refuses_what_makes_no_sense) {
   EXPECT_EQ(read_records(folder_ / "metrics.jsonl").size(), 1U);
 }
 
-TEST_F(Sink, continues_after_the_resumed_step) {
+TEST_F(Sink, ContinuesAfterTheResumedStep) {
   {
     MetricsSink sink(folder_, options());
     for (int step = 1; step <= 30; ++step) sink.write(step, {{"a", 1. * step}});
@@ -130,7 +130,7 @@ TEST_F(Sink, continues_after_the_resumed_step) {
   EXPECT_NE(fresh.find(session_start_event(0, 21).substr(9)), std::string::npos);
 }
 
-TEST_F(Sink, is_readable_and_can_be_continued_after_a_cut_at_any_byte) {
+TEST_F(Sink, IsReadableAndCanBeContinuedAfterACutAtAnyByte) {
   {
     MetricsSink sink(folder_, options());
     for (int step = 1; step <= 3; ++step) sink.write(step, {{"a", 1. * step}, {"b", 0.5}});
@@ -152,7 +152,7 @@ TEST_F(Sink, is_readable_and_can_be_continued_after_a_cut_at_any_byte) {
   }
 }
 
-TEST_F(Sink, names_a_line_that_is_no_record) {
+TEST_F(Sink, NamesALineThatIsNoRecord) {
   std::ofstream(folder_ / "metrics.jsonl") << "{\"step\":1,\"time\":1}\nnonsense\n{\"step\":2,\"time\":1}\n";
   try {
     read_records(folder_ / "metrics.jsonl");

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST(PutSeries, stands_on_a_common_x) {
+TEST(PutSeries, StandsOnACommonX) {
   Chart chart;
   put_series(chart, {{"a", {1, 2, 4}, {10, 20, 40}}, {"b", {2, 3}, {-2, -3}}}, 100);
   EXPECT_EQ(chart.x, (std::vector<double>{1, 2, 3, 4}));
@@ -23,7 +23,7 @@ TEST(PutSeries, stands_on_a_common_x) {
   EXPECT_THROW(put_series(chart, {{"a", {1, 2}, {1}}}, 10), std::invalid_argument);
 }
 
-TEST(PutSeries, keeps_every_peak_when_it_must_leave_points_out) {
+TEST(PutSeries, KeepsEveryPeakWhenItMustLeavePointsOut) {
   RawSeries series{.name = "a"};
   for (int step = 0; step < 100000; ++step) {
     series.x.push_back(step);
@@ -49,7 +49,7 @@ TEST(PutSeries, keeps_every_peak_when_it_must_leave_points_out) {
     }
 }
 
-TEST(PutSeries, counts_what_cannot_be_drawn) {
+TEST(PutSeries, CountsWhatCannotBeDrawn) {
   Chart chart{.note = "all groups"}, sound, gaps;
   put_series(chart, {{"a", {1, 2, 3}, {1, std::nan(""), INFINITY}}, {"b", {1}, {-INFINITY}}}, 100);
   EXPECT_EQ(chart.note, "all groups; 3 values are not finite and not drawn");
@@ -59,7 +59,7 @@ TEST(PutSeries, counts_what_cannot_be_drawn) {
   EXPECT_EQ(gaps.note, "1 value is not finite and not drawn");
 }
 
-TEST(Page, is_data_that_reads_back) {
+TEST(Page, IsDataThatReadsBack) {
   Page page{.title = "a \"run\"\n", .tiles = {{"Loss", "0.5", "from 2"}}};
   Chart chart{.title = "Loss", .y_min = 0};
   put_series(chart, {{"total", {1, 2}, {0.5, std::nan("")}}}, 10);
@@ -76,7 +76,7 @@ TEST(Page, is_data_that_reads_back) {
   EXPECT_EQ(blocks[4]["content"], "a = 1\n");
 }
 
-TEST(Page, cannot_be_broken_by_what_it_shows) {
+TEST(Page, CannotBeBrokenByWhatItShows) {
   Page page{.title = "</title><script>alert(1)</script>"};
   page.sections.push_back({.title = "X", .blocks = {Text{"t", "</script><script>alert(2)</script> {{page_js}}"}}});
   const std::string html = to_html(page);
@@ -85,7 +85,7 @@ TEST(Page, cannot_be_broken_by_what_it_shows) {
   EXPECT_EQ(html.find("{{data}}"), std::string::npos);
 }
 
-TEST(Page, names_no_other_place_to_load_from) {
+TEST(Page, NamesNoOtherPlaceToLoadFrom) {
   const std::string html = to_html({.title = "x"});
   for (const char* mark : {" src=\"http", "href=\"http", "url(http", "@import", "//cdn"})
     EXPECT_EQ(html.find(mark), std::string::npos) << mark;

@@ -30,7 +30,7 @@ class RunPage : public storage::ScratchFolder {
   }
 };
 
-TEST_F(RunPage, shows_all_that_a_finished_run_holds) {
+TEST_F(RunPage, ShowsAllThatAFinishedRunHolds) {
   health::write_made_run(folder_, {.steps = 300});
   const json page = json::parse(to_json(run_page(folder_)));
   const auto found = titles(page);
@@ -67,7 +67,7 @@ TEST_F(RunPage, shows_all_that_a_finished_run_holds) {
   EXPECT_EQ(page["tiles"].back()["value"], "good");
 }
 
-TEST_F(RunPage, shows_the_bias_of_every_layer_and_of_whole_sensors) {
+TEST_F(RunPage, ShowsTheBiasOfEveryLayerAndOfWholeSensors) {
   health::write_made_run(folder_, {.steps = 20});
   const json plain = json::parse(to_json(run_page(folder_)));  // a run that tells of no layers
   EXPECT_TRUE(contains(titles(plain), "Effective bias, lidar"));
@@ -93,7 +93,7 @@ TEST_F(RunPage, shows_the_bias_of_every_layer_and_of_whole_sensors) {
   EXPECT_FALSE(contains(titles(page), "Effective bias, layer0/lidar"));
 }
 
-TEST_F(RunPage, says_what_is_wrong) {
+TEST_F(RunPage, SaysWhatIsWrong) {
   health::write_made_run(folder_, {.run = {.situation = health::Situation::kRunawayScale}});
   const json page = json::parse(to_json(run_page(folder_)));
   const json& sentences = page["sections"][0]["blocks"][0]["sentences"];
@@ -101,7 +101,7 @@ TEST_F(RunPage, says_what_is_wrong) {
   EXPECT_EQ(page["tiles"].back()["value"], "warning");
 }
 
-TEST_F(RunPage, shows_what_broke) {
+TEST_F(RunPage, ShowsWhatBroke) {
   health::write_made_run(folder_, {.steps = 20, .finished = false});
   std::ofstream(folder_ / "metrics.jsonl", std::ios::app)
       << R"({"step":30,"time":1,"loss/total":"NaN","validation/mean_ap":"NaN","validation/nd_score":"NaN"})"
@@ -116,7 +116,7 @@ TEST_F(RunPage, shows_what_broke) {
   EXPECT_EQ(tiles["mAP"], "not finite");
 }
 
-TEST_F(RunPage, shows_a_run_that_goes_on) {
+TEST_F(RunPage, ShowsARunThatGoesOn) {
   health::write_made_run(folder_, {.steps = 30, .finished = false});
   std::ofstream(folder_ / "metrics.jsonl", std::ios::app) << "{\"step\":31,\"ti";  // being written
   const Page page = run_page(folder_, {.refresh_seconds = 5});
@@ -126,7 +126,7 @@ TEST_F(RunPage, shows_a_run_that_goes_on) {
   EXPECT_EQ(run_page(folder_, {.refresh_seconds = 5}).refresh_seconds, 0) << "a finished run does not change";
 }
 
-TEST_F(RunPage, refuses_a_folder_that_is_no_run) {
+TEST_F(RunPage, RefusesAFolderThatIsNoRun) {
   EXPECT_THROW(run_page(folder_), std::invalid_argument);
   std::ofstream(folder_ / "metrics.jsonl") << "";
   EXPECT_NO_THROW(to_html(run_page(folder_)));

@@ -46,7 +46,7 @@ class StudyPage : public storage::ScratchFolder {
   }
 };
 
-TEST_F(StudyPage, shows_gates_arms_differences_controls_and_all_seeds) {
+TEST_F(StudyPage, ShowsGatesArmsDifferencesControlsAndAllSeeds) {
   const json page = json::parse(to_json(study_page(folder_)));
   EXPECT_EQ(page["title"], "An invented study");
   std::vector<std::string> titles;
@@ -67,7 +67,7 @@ TEST_F(StudyPage, shows_gates_arms_differences_controls_and_all_seeds) {
   EXPECT_THROW(study_page(folder_ / "records/none"), std::invalid_argument);
 }
 
-TEST_F(StudyPage, draws_a_row_a_comparison) {
+TEST_F(StudyPage, DrawsARowAComparison) {
   study::StudyPlan plan;
   plan.arms = {{.name = "a", .title = "a < b & c"}, {.name = "b"}};
   study::Comparison sure{
@@ -90,7 +90,7 @@ TEST_F(StudyPage, draws_a_row_a_comparison) {
   EXPECT_EQ(count("nan"), 0U);
 }
 
-TEST_F(StudyPage, has_images_that_stand_alone) {
+TEST_F(StudyPage, HasImagesThatStandAlone) {
   const auto images = study_images(study::read_study(folder_));
   std::vector<std::string> names;
   names.reserve(images.size());
@@ -112,7 +112,7 @@ TEST_F(StudyPage, has_images_that_stand_alone) {
   }
 }
 
-TEST_F(StudyPage, shows_arms_from_scratch_beside_one_another) {
+TEST_F(StudyPage, ShowsArmsFromScratchBesideOneAnother) {
   study::StudyResults results = study::read_study(folder_);
   EXPECT_NE(arm_map(results).find(">+8.0<"), std::string::npos) << "the last arm, above the reference";
   results.plan.arms[3].from_scratch = results.plan.arms[4].from_scratch = true;

@@ -63,7 +63,7 @@ bool load_alike(const sensors::LoaderOptions& first, const sensors::LoaderOption
 }
 
 // Wherever the configurations lie, or else a published study could not be gone on with.
-TEST(Pairing, the_published_records_are_of_the_shipped_plan) {
+TEST(Pairing, ThePublishedRecordsAreOfTheShippedPlan) {
   const StudyOptions study = real_study();
   const auto records = study::read_run_records(std::filesystem::path(std::getenv("CAMBER_SOURCE")) / "study/records");
   ASSERT_FALSE(records.empty());
@@ -73,7 +73,7 @@ TEST(Pairing, the_published_records_are_of_the_shipped_plan) {
     }
 }
 
-TEST(Pairing, every_arm_of_the_study_starts_alike_and_meets_the_same_batches) {
+TEST(Pairing, EveryArmOfTheStudyStartsAlikeAndMeetsTheSameBatches) {
   const StudyOptions study = real_study();
   const RunTraining plain = training_of(study, {"plain", 3});
   const auto of_plain = state(detection::Detector(plain.options.detector, plain.options.seed));
@@ -93,7 +93,7 @@ TEST(Pairing, every_arm_of_the_study_starts_alike_and_meets_the_same_batches) {
   }
 }
 
-TEST(Pairing, learnable_arms_take_the_smallest_multiple_that_reaches) {
+TEST(Pairing, LearnableArmsTakeTheSmallestMultipleThatReaches) {
   StudyOptions study = real_study();
   EXPECT_EQ(training_of(study, {"plain", 0}).scale_lr_mult, 0);
   EXPECT_EQ(training_of(study, {"fixed", 0}).scale_lr_mult, 0);
@@ -111,7 +111,7 @@ TEST(Pairing, learnable_arms_take_the_smallest_multiple_that_reaches) {
   }
 }
 
-TEST(Pairing, the_hash_is_of_what_the_numbers_depend_on) {
+TEST(Pairing, TheHashIsOfWhatTheNumbersDependOn) {
   StudyOptions study = real_study();
   const StudyRun run{"trust", 0};
   const std::string hash = hash_of(study, run, "data");
@@ -127,7 +127,7 @@ TEST(Pairing, the_hash_is_of_what_the_numbers_depend_on) {
   EXPECT_NE(hash_of(study, run, "data"), hash);
 }
 
-TEST(Pairing, runs_come_base_first_then_by_seed) {
+TEST(Pairing, RunsComeBaseFirstThenBySeed) {
   const StudyOptions study = real_study();
   EXPECT_EQ(base_runs(study.plan).size(), 8U + 2);
   const std::vector<StudyRun> runs = arm_runs(study.plan);
@@ -141,7 +141,7 @@ TEST(Pairing, runs_come_base_first_then_by_seed) {
   EXPECT_THROW(StudyRun::parse("trust"), std::invalid_argument);
 }
 
-TEST(Rule, is_the_plain_detector_evaluated_otherwise) {
+TEST(Rule, IsThePlainDetectorEvaluatedOtherwise) {
   const StudyOptions study = real_study();
   const StudyRun run{"rule", 1};
   EXPECT_EQ(training_of(study, run).absent_above_age, 0.75);
@@ -149,7 +149,7 @@ TEST(Rule, is_the_plain_detector_evaluated_otherwise) {
   EXPECT_NE(hash_of(study, run, "data"), hash_of(study, {"plain", 1}, "data"));
 }
 
-TEST(Rule, takes_out_the_sensors_whose_cue_of_age_is_above_it) {
+TEST(Rule, TakesOutTheSensorsWhoseCueOfAgeIsAboveIt) {
   detection::DetectorBatch batch;
   batch.age = torch::tensor({0.0F, 0.5F, 0.75F, 0.76F, 1.0F, 0.0F}).view({2, 3});
   batch.available = torch::tensor({true, true, true, true, true, false}).view({2, 3});
@@ -176,7 +176,7 @@ TEST(PublishedBases, AreThoseOfTheirRecords) {
 
 class ScaleZero : public storage::ScratchFolder {};
 
-TEST_F(ScaleZero, is_no_bias_bit_for_bit_over_a_whole_run) {
+TEST_F(ScaleZero, IsNoBiasBitForBitOverAWholeRun) {
   StudyOptions study = real_study();
   at::set_num_threads(1);
   simulation::SimulationOptions world{.scenes = 4};

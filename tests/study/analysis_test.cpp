@@ -64,7 +64,7 @@ std::vector<RunRecord> example_records() {
   return records;
 }
 
-TEST(Analysis, the_primary_comparison_is_paired_by_seed) {
+TEST(Analysis, ThePrimaryComparisonIsPairedBySeed) {
   const StudyAnalysis analysis = analyze(example_plan(), example_records());
   ASSERT_TRUE(analysis.primary);
   EXPECT_EQ(analysis.primary->difference.pairs, 4);
@@ -72,14 +72,14 @@ TEST(Analysis, the_primary_comparison_is_paired_by_seed) {
   EXPECT_EQ(analysis.primary->conclusion->verdict, Verdict::kBetter);
 }
 
-TEST(Analysis, points_have_a_sign_and_zero_is_never_negative) {
+TEST(Analysis, PointsHaveASignAndZeroIsNeverNegative) {
   EXPECT_EQ(signed_points(0.0123), "+1.2");
   EXPECT_EQ(signed_points(-0.1, 2), "-10.00");
   EXPECT_EQ(signed_points(-0.0004), "+0.0");
   EXPECT_EQ(signed_points(std::nan("")), "-");
 }
 
-TEST(Analysis, the_rest_shares_one_correction) {
+TEST(Analysis, TheRestSharesOneCorrection) {
   const StudyAnalysis analysis = analyze(example_plan(), example_records());
   EXPECT_EQ(analysis.secondary.size(), 3U * 2 + 3);  // three arms in outcome and clean, the pair in three conditions
   std::vector<double> p, corrected;
@@ -92,7 +92,7 @@ TEST(Analysis, the_rest_shares_one_correction) {
   EXPECT_FALSE(analysis.exploratory[0].conclusion);
 }
 
-TEST(Analysis, arms_from_scratch_are_compared_with_one_another_alone) {
+TEST(Analysis, ArmsFromScratchAreComparedWithOneAnotherAlone) {
   StudyPlan plan = example_plan();
   plan.arms.push_back({.name = "plain_scratch", .role = ArmRole::kExploratory, .from_scratch = true});
   plan.arms.push_back(
@@ -109,7 +109,7 @@ TEST(Analysis, arms_from_scratch_are_compared_with_one_another_alone) {
   EXPECT_NE(text.find(words), std::string::npos) << text;
 }
 
-TEST(Analysis, a_missing_run_costs_its_pair_and_the_verdict_on_it) {
+TEST(Analysis, AMissingRunCostsItsPairAndTheVerdictOnIt) {
   std::vector<RunRecord> records = example_records();
   std::erase_if(records, [](const RunRecord& one) { return one.arm == "constant" && one.seed == 1; });
   const StudyAnalysis analysis = analyze(example_plan(), records);
@@ -121,7 +121,7 @@ TEST(Analysis, a_missing_run_costs_its_pair_and_the_verdict_on_it) {
   EXPECT_FALSE(analyze(example_plan(), records).primary);
 }
 
-TEST(Gates, have_values_and_targets) {
+TEST(Gates, HaveValuesAndTargets) {
   const std::vector<Gate> gates = all_gates(example_plan(), example_records());
   ASSERT_EQ(gates.size(), 6U);
   EXPECT_EQ(gates[0].measured, "20.1 points");
@@ -139,7 +139,7 @@ TEST(Gates, have_values_and_targets) {
   for (const Gate& gate : all_gates(example_plan(), {})) EXPECT_EQ(gate.state, GateState::kUnknown) << gate.text();
 }
 
-TEST(Plan, refuses_names_that_do_not_fit) {
+TEST(Plan, RefusesNamesThatDoNotFit) {
   const auto refused = [](auto change, const std::string& words) {
     StudyPlan plan = example_plan();
     change(plan);
@@ -162,7 +162,7 @@ TEST(Plan, refuses_names_that_do_not_fit) {
 
 class StudyFiles : public storage::ScratchFolder {};
 
-TEST_F(StudyFiles, records_read_back_and_make_the_same_tables) {
+TEST_F(StudyFiles, RecordsReadBackAndMakeTheSameTables) {
   std::filesystem::create_directories(folder_ / "records");
   storage::write_file(folder_ / "records/plan.toml", config::to_toml(example_plan()));
   RunRecord with_curve = example_records()[3];
@@ -186,13 +186,13 @@ TEST_F(StudyFiles, records_read_back_and_make_the_same_tables) {
   EXPECT_THROW(read_study(folder_), std::runtime_error);
 }
 
-TEST(Tables, stand_between_their_marks) {
+TEST(Tables, StandBetweenTheirMarks) {
   EXPECT_EQ(with_tables("a\n<!-- tables -->\nold\n<!-- end of tables -->\nb\n", "new\n"),
             "a\n<!-- tables -->\nnew\n<!-- end of tables -->\nb\n");
   EXPECT_THROW(with_tables("a", "new"), std::invalid_argument);
 }
 
-TEST(Tables, tell_of_the_bias_on_whole_sensors_where_the_records_do) {
+TEST(Tables, TellOfTheBiasOnWholeSensorsWhereTheRecordsDo) {
   StudyResults results{.plan = example_plan(), .records = {record("trust", 0, 0.5, 0.4, 0.4)}};
   RunRecord& one = results.records[0];
   one.scales = {{"head.attention_bias.scale", 2.5}};
@@ -209,7 +209,7 @@ TEST(Tables, tell_of_the_bias_on_whole_sensors_where_the_records_do) {
   EXPECT_EQ(table.rows[0][7], "-");
 }
 
-TEST(Reach, has_a_row_a_layer) {
+TEST(Reach, HasARowALayer) {
   StudyResults results{.plan = example_plan(), .records = example_records()};
   EXPECT_TRUE(reach_table(results).rows.empty()) << "no curves";
   for (RunRecord& one : results.records) {
@@ -243,7 +243,7 @@ std::vector<RunRecord> records_with_controls(double shuffled_loss) {
   return records;
 }
 
-TEST(Findings, say_what_the_records_hold) {
+TEST(Findings, SayWhatTheRecordsHold) {
   const StudyPlan plan = example_plan();
   const auto all = [&](const std::vector<RunRecord>& records) { return findings_in_markdown({plan, records}); };
   const std::string text = all(records_with_controls(0));
@@ -264,7 +264,7 @@ TEST(Findings, say_what_the_records_hold) {
   EXPECT_EQ(all({}), "");
 }
 
-TEST(Findings, set_a_rule_on_the_same_cues_beside_the_bias) {
+TEST(Findings, SetARuleOnTheSameCuesBesideTheBias) {
   StudyPlan plan = example_plan();
   plan.arms.push_back({.name = "rule", .role = ArmRole::kExploratory, .against = "trust", .absent_above_age = 0.75});
   std::vector<RunRecord> records = records_with_controls(0);
@@ -279,7 +279,7 @@ TEST(Findings, set_a_rule_on_the_same_cues_beside_the_bias) {
     EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
 }
 
-TEST(Findings, speak_no_verdict_before_all_seeds_are_in) {
+TEST(Findings, SpeakNoVerdictBeforeAllSeedsAreIn) {
   std::vector<RunRecord> records = example_records();
   std::erase_if(records, [](const RunRecord& one) { return one.seed == 1; });
   const std::string text = findings_in_markdown({example_plan(), records});
@@ -287,7 +287,7 @@ TEST(Findings, speak_no_verdict_before_all_seeds_are_in) {
   EXPECT_EQ(text.find("better"), std::string::npos) << text;
 }
 
-TEST(SceneError, is_of_the_difference_of_paired_draws) {
+TEST(SceneError, IsOfTheDifferenceOfPairedDraws) {
   Measurement first = measured("clean", 0.5), second = measured("clean", 0.5);
   first.replicates = {5000, 5100, 5200};
   second.replicates = {4900, 5000, 5100};

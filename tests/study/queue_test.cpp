@@ -32,14 +32,14 @@ class QueueTest : public storage::ScratchFolder {
   std::map<std::string, std::string> said_, ended_;
 };
 
-TEST_F(QueueTest, runs_in_order_and_passes_on_every_line) {
+TEST_F(QueueTest, RunsInOrderAndPassesOnEveryLine) {
   EXPECT_EQ(run({task("a", "echo one; echo two"), task("b", "exit 0"), task("c", "printf three", "a")}, 1), 0);
   EXPECT_EQ(began_, (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ(said_["a"], "one;two;");
   EXPECT_EQ(ended_, (std::map<std::string, std::string>{{"a", ""}, {"b", ""}, {"c", ""}}));
 }
 
-TEST_F(QueueTest, one_that_fails_takes_along_only_those_that_need_it) {
+TEST_F(QueueTest, OneThatFailsTakesAlongOnlyThoseThatNeedIt) {
   EXPECT_EQ(run({task("base", "echo 'camber: no such file' >&2; exit 1"), task("arm", "exit 0", "base"),
                  task("other", "exit 0"), task("elsewhere", "exit 0", "not_a_task")}),
             2);
@@ -49,19 +49,19 @@ TEST_F(QueueTest, one_that_fails_takes_along_only_those_that_need_it) {
   EXPECT_EQ(ended_["elsewhere"], "");
 }
 
-TEST_F(QueueTest, says_what_ended_a_process) {
+TEST_F(QueueTest, SaysWhatEndedAProcess) {
   EXPECT_EQ(run({task("killed", "kill -9 $$"), task("mute", "exit 3")}), 2);
   EXPECT_EQ(ended_["killed"], "it was ended by signal 9");
   EXPECT_EQ(ended_["mute"], "it ended with code 3");
 }
 
-TEST_F(QueueTest, works_on_several_at_a_time) {
+TEST_F(QueueTest, WorksOnSeveralAtATime) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(run({task("a", "sleep 0.5"), task("b", "sleep 0.5")}), 0);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(950));
 }
 
-TEST_F(QueueTest, refuses_a_circle) {
+TEST_F(QueueTest, RefusesACircle) {
   EXPECT_THROW(run({task("a", "exit 0", "b"), task("b", "exit 0", "a")}), std::invalid_argument);
   EXPECT_THROW(run({}, 0), std::invalid_argument);
 }
@@ -72,7 +72,7 @@ bool is_alive(pid_t process) {
   return (status >> number >> name >> state) && state != "Z" && state != "X";
 }
 
-TEST_F(QueueTest, children_die_with_a_killed_parent_and_the_lock_is_free_again) {
+TEST_F(QueueTest, ChildrenDieWithAKilledParentAndTheLockIsFreeAgain) {
   const std::filesystem::path lock = folder_ / "lock", child = folder_ / "child";
   const pid_t parent = fork();
   if (parent == 0) {

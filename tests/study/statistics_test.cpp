@@ -14,7 +14,7 @@ constexpr double kTight = 1e-9;
 constexpr std::array kOurs = {0.312, 0.298, 0.331, 0.305, 0.320, 0.289, 0.315, 0.327};
 constexpr std::array kTheirs = {0.301, 0.292, 0.318, 0.307, 0.303, 0.281, 0.309, 0.311};
 
-TEST(PairedDifference, agrees_with_scipy) {
+TEST(PairedDifference, AgreesWithScipy) {
   const PairedDifference d = paired_difference(kOurs, kTheirs);
   EXPECT_EQ(d.pairs, 8);
   EXPECT_NEAR(d.mean, 0.009375000000000001, kTight);
@@ -25,7 +25,7 @@ TEST(PairedDifference, agrees_with_scipy) {
   EXPECT_NEAR(d.high, 0.014585180426939306, kTight);
 }
 
-TEST(PairedDifference, has_an_answer_for_one_pair_and_for_equal_ones) {
+TEST(PairedDifference, HasAnAnswerForOnePairAndForEqualOnes) {
   const PairedDifference one = paired_difference(std::array{0.3}, std::array{0.2});
   EXPECT_NEAR(one.mean, 0.1, 1e-15);
   EXPECT_TRUE(std::isnan(one.low));
@@ -42,7 +42,7 @@ TEST(PairedDifference, has_an_answer_for_one_pair_and_for_equal_ones) {
   EXPECT_THROW(paired_difference({}, {}), std::invalid_argument);
 }
 
-TEST(Holm, agrees_with_statsmodels) {
+TEST(Holm, AgreesWithStatsmodels) {
   const std::vector<double> adjusted = holm(std::array{0.01, 0.04, 0.03, 0.005, 0.2, 0.04});
   const std::array expected = {0.05, 0.12, 0.12, 0.03, 0.2, 0.12};
   ASSERT_EQ(adjusted.size(), expected.size());
@@ -50,14 +50,14 @@ TEST(Holm, agrees_with_statsmodels) {
   EXPECT_TRUE(holm({}).empty());
 }
 
-TEST(Equivalence, agrees_with_statsmodels) {
+TEST(Equivalence, AgreesWithStatsmodels) {
   const PairedDifference d = paired_difference(kOurs, kTheirs);
   EXPECT_NEAR(equivalence_p(d, 0.01), 0.3924407567041477, kTight);
   EXPECT_NEAR(equivalence_p(d, 0.02), 0.0009583825564332662, kTight);
   EXPECT_THROW(equivalence_p(d, 0), std::invalid_argument);
 }
 
-TEST(Power, agrees_with_statsmodels_and_the_noncentral_t) {
+TEST(Power, AgreesWithStatsmodelsAndTheNoncentralT) {
   EXPECT_NEAR(power(0.5, 1, 8), 0.23207700463899142, kTight);
   EXPECT_NEAR(power(-2.4, 2, 8), 0.8279200603832425, kTight);
   EXPECT_NEAR(power(0.3, 1, 40), 0.4565221127061356, kTight);
@@ -69,7 +69,7 @@ TEST(Power, agrees_with_statsmodels_and_the_noncentral_t) {
   EXPECT_TRUE(std::isnan(detectable_effect(1, 1)));
 }
 
-TEST(Power, counts_the_pairs_that_an_effect_needs) {
+TEST(Power, CountsThePairsThatAnEffectNeeds) {
   EXPECT_EQ(pairs_needed(0.5, 1), 34);
   EXPECT_EQ(pairs_needed(-1, 1), 10);
   EXPECT_EQ(pairs_needed(2, 1), 5);
@@ -78,7 +78,7 @@ TEST(Power, counts_the_pairs_that_an_effect_needs) {
   EXPECT_THROW(pairs_needed(0, 1), std::invalid_argument);
 }
 
-TEST(Conclusion, speaks_in_words) {
+TEST(Conclusion, SpeaksInWords) {
   const PairedDifference d = paired_difference(kOurs, kTheirs);
   EXPECT_EQ(conclude(d, d.p, 0.01).words, "better");
   EXPECT_EQ(conclude(d, d.p, 0.02).words, "better, but within 2 points");

@@ -84,7 +84,7 @@ std::map<std::string, double> dense_metrics(const Problem& problem) {
 
 class HealthMetrics : public ::testing::TestWithParam<ops::Implementation> {};
 
-TEST_P(HealthMetrics, equal_a_dense_computation_in_double) {
+TEST_P(HealthMetrics, EqualADenseComputationInDouble) {
   const Problem problem;
   const auto output = ops::biased_attention(
       problem.q, problem.k, problem.v, problem.bias,
@@ -107,7 +107,7 @@ TEST_P(HealthMetrics, equal_a_dense_computation_in_double) {
 INSTANTIATE_TEST_SUITE_P(Implementations, HealthMetrics,
                          ::testing::Values(ops::Implementation::kFused, ops::Implementation::kStreamed));
 
-TEST(HealthNumbers, of_trust_and_bias_equal_those_in_double) {
+TEST(HealthNumbers, OfTrustAndBiasEqualThoseInDouble) {
   torch::manual_seed(5);
   const auto weight = torch::tanh(torch::randn({2, 300})), value = 2.7 * weight;
   HealthAdapter adapter(1);

@@ -77,7 +77,8 @@ class Table {
   auto end() const { return rows_.end(); }
   /// The row with this token, or kNone.
   Index find(std::string_view token) const {
-    return index_.find(token, [this](Index row) { return rows_[static_cast<std::size_t>(row)].token; });
+    return index_.find(
+        token, [this](Index row) { return rows_[static_cast<std::size_t>(row)].token; });
   }
 
   /// For whoever fills the table: its rows, and the index over their tokens, built once they are complete. Returns the

@@ -63,9 +63,9 @@ constexpr std::string_view kTaskHeads = "head.task_heads.";
 using cmt::is_sparse_weight;
 
 bool stands_beyond(const std::string& name) {
-  return std::any_of(kRenamings.begin(), kRenamings.end(), [&](const Renaming& renaming) {
-    return renaming.original.data() == nullptr && name.starts_with(renaming.ours);
-  });
+  return std::any_of(
+      kRenamings.begin(), kRenamings.end(),
+      [&](const Renaming& renaming) { return renaming.original.data() == nullptr && name.starts_with(renaming.ours); });
 }
 
 std::string original_name(const std::string& name) {
