@@ -18,6 +18,7 @@ void register_predict(Command& program);
 void register_report(Command& program);
 void register_simulate(Command& program);
 void register_study(Command& program);
+void register_study_fewshot(Command& study);
 void register_train(Command& program);
 void register_verify(Command& program);
 void register_metrics(Command& program);

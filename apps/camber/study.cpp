@@ -47,7 +47,7 @@ struct PublishArguments {
 runs::StudyOptions defaults_of(const StudyArguments& arguments) {
   runs::StudyOptions options;
   const bool begun = !arguments.out.empty() && (arguments.resume || !arguments.one.empty());
-  if (begun) options = runs::options_of_study({arguments.out});
+  if (begun) options = runs::options_of_study<runs::StudyOptions>({arguments.out});
   return options;
 }
 
@@ -223,6 +223,7 @@ void register_study(Command& program) {
   register_study_estimate(command);
   register_study_tables(command);
   register_study_publish(command);
+  register_study_fewshot(command);
 }
 
 }  // namespace camber::app

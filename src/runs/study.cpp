@@ -25,6 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+const std::vector<std::string> kCommand = {"study", "run"};
+
 std::string hours(double seconds) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(seconds < 3600 ? 2 : 1) << seconds / 3600 << " h";
@@ -44,6 +46,7 @@ class Study {
     if (request_.say) request_.say(line);
   }
   void make_world() const;
+  void import_records() const;
   void check_records() const;
   void write_plan() const;
   void tell_of_other_numerics() const;
@@ -78,17 +81,16 @@ void Study::make_world() const {
   simulation::simulate(options, plan_.world.seed, request_.simulation_threads, plan_.world.root);
 }
 
-// Records of another configuration would be mixed with new ones.
+void Study::import_records() const {
+  import_published({request_.start}, folder_, [this](const std::string& arm) { return is_planned(plan_, arm); });
+}
+
 void Study::check_records() const {
   const std::string fingerprint =
       train::fingerprint_of_tables(fs::path(plan_.world.root) / request_.options.training.data.version);
-  for (const study::RunRecord& record : study::read_run_records(folder_.records())) {
-    if (is_planned(plan_, record.arm) &&
-        record.config_hash != hash_of(request_.options, {record.arm, record.seed}, fingerprint))
-      throw std::invalid_argument("[study] " + folder_.path.string() +
-                                  " must hold runs of this configuration and data set, got " + record.key() +
-                                  " of another (take another --out, or remove its record)");
-  }
+  runs::check_records(folder_, [&](const StudyRun& run) {
+    return is_planned(plan_, run.arm) ? hash_of(request_.options, run, fingerprint) : std::string();
+  });
 }
 
 void Study::write_plan() const {
@@ -125,11 +127,7 @@ void Study::measure() {
     say("measuring a few steps");
     const StudyRun probe{"probe", 0};
     std::string problem;
-    study::run_queue({{.key = probe.key(),
-                       .command = {study::own_program(), "study", "run", "--out", folder_.path.string(), "--one",
-                                   probe.key(), "--threads", "1"},
-                       .log = folder_.log(probe.key())}},
-                     1,
+    study::run_queue({task_of(folder_, kCommand, probe)}, 1,
                      {.ends = [&problem](const study::QueueTask&, const std::string& failure) { problem = failure; }});
     if (!problem.empty()) throw std::runtime_error("[study] the probe failed: " + problem);
   }
@@ -179,16 +177,14 @@ void Study::ended(const study::QueueTask& task, const std::string& failure) {
   running_.erase(task.key);
   done_seconds_ += cost(run);
   const double left = std::max(0.0, total_seconds_ - done_seconds_) / static_cast<double>(plan_.processes);
+  keep_failure(folder_, task.key, failure);
   if (failure.empty()) {
-    fs::remove(folder_.failed(task.key));
     const study::RunRecord record = study::parse_record(storage::read_file(folder_.record(run)), task.key);
     std::ostringstream line;
     line << task.key << ": clean mAP " << std::fixed << std::setprecision(3) << record.find("clean")->mean_ap
          << ", outcome " << study::outcome_of(plan_, record).value_or(0) << "; about " << hours(left) << " left";
     say(line.str());
   } else {
-    fs::create_directories(folder_.failed(task.key).parent_path());
-    storage::write_file(folder_.failed(task.key), failure + "\n");
     say(task.key + " failed: " + failure);
   }
   show_progress();
@@ -201,10 +197,7 @@ void Study::run_all(const std::vector<StudyRun>& runs) {
       if (run.arm != kBase) fs::remove_all(folder_.run(run));  // left by a kill just after its record
       continue;
     }
-    study::QueueTask task{.key = run.key(),
-                          .command = {study::own_program(), "study", "run", "--out", folder_.path.string(), "--one",
-                                      run.key(), "--threads", "1"},
-                          .log = folder_.log(run.key())};
+    study::QueueTask task = task_of(folder_, kCommand, run);
     const StudyRun base{kBase, run.seed};
     const bool branches = run.arm != kBase && training_of(request_.options, run).branches;
     if (branches && !is_done(base)) {
@@ -229,7 +222,7 @@ bool Study::gates_hold() const {
 
 StudyResult Study::run() {
   make_world();
-  if (!request_.start.empty()) import_published({request_.start}, plan_, folder_);
+  if (!request_.start.empty()) import_records();
   check_records();
   tell_of_other_numerics();
   write_plan();
@@ -249,7 +242,7 @@ StudyResult Study::run() {
 StudyResult Study::estimate_alone(double evaluated_share) {
   const bool real = has_world();
   make_world();
-  if (!request_.start.empty()) import_published({request_.start}, plan_, folder_);
+  if (!request_.start.empty()) import_records();
   if (real) check_records();
   write_plan();
   measure();

@@ -6,7 +6,6 @@
 #include <camber/runs/study_options.h>
 #include <camber/train/reachable_range.h>
 #include <camber/train/schedule.h>
-#include <camber/weights/checksums.h>
 
 namespace camber::runs {
 namespace {
@@ -69,14 +68,6 @@ DetectorTrainingOptions common_options(const StudyOptions& options, std::uint64_
 
 }  // namespace
 
-StudyRun StudyRun::parse(const std::string& key) {
-  const std::size_t position = key.rfind("_s");
-  const std::string digits = position == std::string::npos ? "" : key.substr(position + 2);
-  if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos)
-    throw std::invalid_argument("[study] a run must be named like trust_s3, got '" + key + "'");
-  return {.arm = key.substr(0, position), .seed = std::stoll(digits)};
-}
-
 bool is_planned(const study::StudyPlan& plan, const std::string& arm) {
   return arm == kBase || arm == kDoubled ||
          std::any_of(
@@ -111,11 +102,7 @@ std::string hash_of(const StudyOptions& options, const StudyRun& run, const std:
     // The file's name alone, wherever the configurations lie: written as the published records have it.
     std::filesystem::path& metric_config = training.evaluation.config;
     if (!metric_config.empty()) metric_config = kEvaluations / metric_config.filename();
-    // Only what is not as it is by default: words, and options that are added later, leave the sums as they are.
-    std::string lines;
-    for (const config::Difference& option : config::differences(DetectorTrainingOptions{}, training))
-      lines += option.path + " = " + option.second + "\n";
-    return lines;
+    return changed_lines(config::differences(DetectorTrainingOptions{}, training));
   };
   study::StudyPlan evaluated = options.plan;
   evaluated.world.root.clear();
@@ -134,8 +121,7 @@ std::string hash_of(const StudyOptions& options, const StudyRun& run, const std:
     for (const std::string& name : *names) text << name << ',';
     text << '\n';
   }
-  const std::string all = text.str();
-  return weights::checksum_text(weights::checksum(std::as_bytes(std::span(all))));
+  return sum_of_text(text.str());
 }
 
 namespace {
@@ -172,14 +158,6 @@ std::vector<StudyRun> arm_runs(const study::StudyPlan& plan, const RunChoice& ch
             chosen(choice, arm.name))
           runs.push_back({arm.name, seed});
   return runs;
-}
-
-StudyOptions options_of_study(const StudyFolder& folder) {
-  if (!std::filesystem::exists(folder.config()))
-    throw std::invalid_argument("[study] --out must hold a study that was begun, got " + folder.path.string() +
-                                " without study.toml");
-  const StudyOptions defaults;
-  return config::load_stored(folder.config().string(), defaults);
 }
 
 }  // namespace camber::runs

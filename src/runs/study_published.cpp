@@ -30,13 +30,14 @@ void publish(const StudyFolder& from, const PublishedStudy& to) {
   }
 }
 
-void import_published(const PublishedStudy& from, const study::StudyPlan& plan, const StudyFolder& to) {
+void import_published(const PublishedStudy& from, const StudyFolder& to,
+                      const std::function<bool(const std::string& arm)>& is_planned) {
   const std::vector<study::RunRecord> records = study::read_run_records(from.records());
   if (records.empty())
     throw std::invalid_argument("[study] --start must hold a published study with records/, got " + from.path.string());
   for (const study::RunRecord& record : records) {
     const StudyRun run{record.arm, record.seed};
-    if (!is_planned(plan, run.arm)) continue;
+    if (!is_planned(run.arm)) continue;
     if (!fs::exists(to.record(run))) copy_whole(from.records() / to.record(run).filename(), to.record(run));
     if (run.arm == kBase && !fs::exists(to.weights(run)) && fs::exists(from.base(run.seed)))
       copy_whole(from.base(run.seed), to.weights(run));

@@ -180,8 +180,7 @@ std::string sum_of_weights(const detection::DetectorImpl& detector) {
                 {static_cast<const std::byte*>(whole.const_data_ptr()), static_cast<std::size_t>(whole.nbytes())})
          << '\n';
   }
-  const std::string all = sums.str();
-  return weights::checksum_text(weights::checksum(std::as_bytes(std::span(all))));
+  return sum_of_text(sums.str());
 }
 
 void execute_run(const StudyOptions& options, const StudyFolder& folder, const StudyRun& run,

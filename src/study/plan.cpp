@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "camber/config/names.h"
+#include "camber/study/fewshot_plan.h"
 
 namespace camber::study {
 namespace {
@@ -27,11 +28,21 @@ bool is_plain_name(const std::string& name) {
                               [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; });
 }
 
-std::vector<std::string> names_of(const std::vector<StudyArm>& arms) {
+template <class Named>
+std::vector<std::string> names_of(const std::vector<Named>& all) {
   std::vector<std::string> names;
-  names.reserve(arms.size());
-  for (const StudyArm& arm : arms) names.push_back(arm.name);
+  names.reserve(all.size());
+  for (const Named& one : all) names.push_back(one.name);
   return names;
+}
+
+void check_plain_and_different(const char* what, const std::vector<std::string>& names) {
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    if (!is_plain_name(name))
+      refuse(fmt::format("the name of {} must be small letters, digits and _, got '{}'", what, name));
+    if (!seen.insert(name).second) refuse(fmt::format("names must be different, got '{}' twice for {}", name, what));
+  }
 }
 
 }  // namespace
@@ -39,12 +50,10 @@ std::vector<std::string> names_of(const std::vector<StudyArm>& arms) {
 void StudyPlan::validate() const {
   if (arms.empty()) return;  // no study yet
   const std::vector<std::string> names = names_of(arms);
-  std::set<std::string> seen;
+  check_plain_and_different("an arm", names);
   for (const StudyArm& arm : arms) {
-    if (!is_plain_name(arm.name) || arm.name == "base" || arm.name == "doubled")
-      refuse(fmt::format("an arm's name must be small letters, digits and _, and not base or doubled, got '{}'",
-                         arm.name));
-    if (!seen.insert(arm.name).second) refuse(fmt::format("arms must have different names, got '{}' twice", arm.name));
+    if (arm.name == "base" || arm.name == "doubled")
+      refuse(fmt::format("the name of an arm must be its own, not base or doubled, got '{}'", arm.name));
     if (!arm.against.empty()) check_known("against", arm.against, names);
     if (arm.against == arm.name) refuse(fmt::format("against must name another arm, got '{}' for itself", arm.name));
   }
@@ -70,6 +79,23 @@ const StudyArm& StudyPlan::arm(std::string_view name) const {
 std::string StudyPlan::opponent_of(const StudyArm& arm) const {
   if (!arm.against.empty() || arm.from_scratch || arm.name == reference) return arm.against;
   return reference;
+}
+
+void FewshotPlan::validate() const {
+  if (parts.empty()) return;  // no study yet
+  if (seeds.empty()) refuse("seeds must not be empty");
+  if (std::set<std::int64_t>(seeds.begin(), seeds.end()).size() != seeds.size())
+    refuse(fmt::format("seeds must be different, got {}", fmt::join(seeds, ", ")));
+  if (tests.empty()) refuse("tests must not be empty");
+  check_plain_and_different("a part", names_of(parts));
+  std::vector<std::string> runs;
+  for (const FewshotPart& part : parts) {
+    if (part.config.empty()) refuse(fmt::format("config of the part {} must name a file", part.name));
+    check_plain_and_different("an arm", names_of(part.arms));
+    check_known("reference", part.reference, names_of(part.arms));
+    for (const FewshotArm& arm : part.arms) runs.push_back(part.arm_name(arm));
+  }
+  check_plain_and_different("a part and its arm", runs);
 }
 
 }  // namespace camber::study

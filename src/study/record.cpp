@@ -92,22 +92,24 @@ std::string to_json(const RunRecord& record) {
   for (const Measurement& measured : record.measurements) measurements.push_back(to_json(measured));
   for (const auto& [name, curve] : record.curves)
     curves.push_back({{"name", name}, {"steps", curve.steps}, {"values", rounded(curve.values)}});
-  return written({{"arm", record.arm},
-                  {"seed", record.seed},
-                  {"steps", record.steps},
-                  {"scale_lr_mult", record.scale_lr_mult},
-                  {"scales", record.scales},
-                  {"config_hash", record.config_hash},
-                  {"data_fingerprint", record.data_fingerprint},
-                  {"weights", record.weights},
-                  {"commit", record.commit},
-                  {"instruction_set", record.instruction_set},
-                  {"numerics", record.numerics},
-                  {"measurements", measurements},
-                  {"curves", curves},
-                  {"milliseconds_a_step", number(record.milliseconds_a_step)},
-                  {"training_seconds", number(record.training_seconds)},
-                  {"evaluation_seconds", number(record.evaluation_seconds)}});
+  Json json = {{"arm", record.arm},
+               {"seed", record.seed},
+               {"steps", record.steps},
+               {"scale_lr_mult", record.scale_lr_mult},
+               {"scales", record.scales},
+               {"config_hash", record.config_hash},
+               {"data_fingerprint", record.data_fingerprint},
+               {"weights", record.weights},
+               {"commit", record.commit},
+               {"instruction_set", record.instruction_set},
+               {"numerics", record.numerics},
+               {"measurements", measurements},
+               {"curves", curves},
+               {"milliseconds_a_step", number(record.milliseconds_a_step)},
+               {"training_seconds", number(record.training_seconds)},
+               {"evaluation_seconds", number(record.evaluation_seconds)}};
+  for (const auto& [name, value] : record.values) json["values"][name] = number(value);
+  return written(json);
 }
 
 RunRecord parse_record(const std::string& text, const std::string& name) {
@@ -134,10 +136,20 @@ RunRecord parse_record(const std::string& text, const std::string& name) {
     record.milliseconds_a_step = number_in(json, "milliseconds_a_step");
     record.training_seconds = number_in(json, "training_seconds");
     record.evaluation_seconds = number_in(json, "evaluation_seconds");
+    if (json.contains("values"))
+      for (const auto& entry : json.at("values").items())
+        record.values[entry.key()] = number_in(json.at("values"), entry.key().c_str());
     return record;
   } catch (const Json::exception& error) {
     throw std::runtime_error(fmt::format("[study] {} must be a run's record, got {}", name, error.what()));
   }
+}
+
+std::vector<const RunRecord*> runs_of(const std::vector<RunRecord>& records, const std::string& arm) {
+  std::vector<const RunRecord*> runs;
+  for (const RunRecord& record : records)
+    if (record.arm == arm) runs.push_back(&record);
+  return runs;
 }
 
 std::vector<RunRecord> read_run_records(const std::filesystem::path& folder) {

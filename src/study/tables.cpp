@@ -29,13 +29,6 @@ std::string chance(double p) {
   return !std::isfinite(p) ? "-" : p < 1e-4 ? "< 0.0001" : fmt::format("{:.4f}", p);
 }
 
-std::vector<const RunRecord*> runs_of(const StudyResults& results, const std::string& arm) {
-  std::vector<const RunRecord*> runs;
-  for (const RunRecord& record : results.records)
-    if (record.arm == arm) runs.push_back(&record);
-  return runs;
-}
-
 using Measure = std::function<double(const RunRecord&)>;
 
 MeanAndDeviation over_seeds(const std::vector<const RunRecord*>& runs, const Measure& measure) {
@@ -85,7 +78,7 @@ StudyTable arms_by_conditions(const StudyResults& results, double Measurement::*
   if (precision) table.columns.emplace_back("outcome");
   for (const std::string& condition : plan.conditions) table.columns.push_back(condition);
   for (const StudyArm& arm : plan.arms) {
-    const auto runs = runs_of(results, arm.name);
+    const auto runs = runs_of(results.records, arm.name);
     if (runs.empty()) continue;
     std::vector<std::string> row = {arm.shown(), std::to_string(runs.size())};
     if (precision)
@@ -225,7 +218,7 @@ StudyTable scales_table(const StudyResults& results) {
   for (const std::string& condition : plan.primary.conditions) shown.push_back(condition);
   for (const std::string& condition : shown) table.columns.push_back("trust " + condition);
   for (const StudyArm& arm : plan.arms) {
-    const auto runs = runs_of(results, arm.name);
+    const auto runs = runs_of(results.records, arm.name);
     if (runs.empty() || runs[0]->scales.empty()) continue;
     const auto scale = [&](const char* ending) {
       return mean_and_spread(over_seeds(
@@ -278,11 +271,11 @@ StudyTable time_table(const StudyResults& results) {
                           plan.processes),
       .columns = {"arm", "runs", "steps", "ms a step", "over the reference", "training", "evaluation"}};
   const auto step = [](const RunRecord& record) { return record.milliseconds_a_step; };
-  const double reference = over_seeds(runs_of(results, plan.reference), step).mean;
+  const double reference = over_seeds(runs_of(results.records, plan.reference), step).mean;
   const auto minutes = [](double seconds) { return cell(seconds / 60, 1); };
   double trained = 0, evaluated = 0;
   const auto add = [&](const std::string& arm, const std::string& shown) {
-    const auto runs = runs_of(results, arm);
+    const auto runs = runs_of(results.records, arm);
     if (runs.empty()) return;
     const double own = over_seeds(runs, step).mean;
     const double training = over_seeds(runs, [](const RunRecord& record) { return record.training_seconds; }).mean;
@@ -310,16 +303,21 @@ std::vector<StudyTable> all_tables(const StudyResults& results) {
   return tables;
 }
 
-std::string to_markdown(const StudyTable& table) {
+std::string rows_in_markdown(const StudyTable& table, const std::string& rule) {
   const auto line = [](const std::vector<std::string>& cells) {
     std::string text = "|";
     for (const std::string& one : cells) text += " " + one + " |";
     return text + "\n";
   };
-  std::string text = "### " + table.title + "\n\n" + table.note + "\n\n" + line(table.columns);
-  text += line(std::vector<std::string>(table.columns.size(), "---"));
+  std::string text = line(table.columns) + "|";
+  for (std::size_t i = 0; i < table.columns.size(); ++i) text += rule + "|";
+  text += "\n";
   for (const auto& row : table.rows) text += line(row);
   return text;
+}
+
+std::string to_markdown(const StudyTable& table) {
+  return "### " + table.title + "\n\n" + table.note + "\n\n" + rows_in_markdown(table);
 }
 
 std::string to_markdown(const std::vector<StudyTable>& tables) {
@@ -328,12 +326,17 @@ std::string to_markdown(const std::vector<StudyTable>& tables) {
   return text;
 }
 
+std::string with_text(const std::string& document, const std::string& begin, const std::string& end,
+                      const std::string& text) {
+  const std::size_t first = document.find(begin + "\n");
+  const std::size_t last = document.find(end, std::min(first, document.size()));
+  if (first == std::string::npos || last == std::string::npos)
+    throw std::invalid_argument(fmt::format("[study] the document must hold the lines {} and {}", begin, end));
+  return document.substr(0, first + begin.size() + 1) + text + document.substr(last);
+}
+
 std::string with_tables(const std::string& document, const std::string& tables) {
-  const std::string begin = "<!-- tables -->\n", end = "<!-- end of tables -->";
-  const std::size_t first = document.find(begin), last = document.find(end);
-  if (first == std::string::npos || last == std::string::npos || last < first)
-    throw std::invalid_argument("[study] the document must hold the lines <!-- tables --> and <!-- end of tables -->");
-  return document.substr(0, first + begin.size()) + tables + document.substr(last);
+  return with_text(document, "<!-- tables -->", "<!-- end of tables -->", tables);
 }
 
 }  // namespace camber::study

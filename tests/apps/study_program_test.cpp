@@ -297,7 +297,7 @@ TEST_F(StudyProgram, RefusesWithOneSentence) {
     EXPECT_EQ(answer.code, 2) << arguments;
     EXPECT_NE(answer.errors.find(words), std::string::npos) << answer.errors;
   };
-  refused("study", "needs a sub-command: run, estimate, tables or publish");
+  refused("study", "needs a sub-command: run, estimate, tables, publish or fewshot");
   refused("study run", "--out is required");
   refused("study tables", "--from is required");
   refused("study publish --from whole", "--to is required");

@@ -39,6 +39,11 @@ SHORTER = (
     (r"^(simulate .*)--scenes 280", r"\1--scenes 20 --world.frames=3"),
     (r"^(train --config configs/demo\.toml.*)", r"\1 --loop.steps=2 --evaluation.limit=2 '--evaluation.faults=[]'"),
     (r"^(eval .*)--limit 200", r"\1--limit 2"),
+    (
+        r"^(study fewshot run --config configs/fewshot_study\.toml.*)",
+        r"\1 --only glyphs_none,glyphs_sap --seeds='[1]' "
+        r"""--parts.1.options='["training.episodes=2", "tests.0.episodes=2", "tests.1.episodes=2", "leak_episodes=2"]'""",
+    ),
     (r"^(fewshot --config configs/fewshot_(?:letter|omniglot)\.toml.*)", rf"\1 {FEW_EPISODES}"),
     (r"^(fewshot --config configs/fewshot_(?:glyphs|pacs)\.toml.*)", rf"\1 {FEW_EPISODES} --leak_episodes=2"),
     (r"^(simulate .*)--scenes 60", r"\1--scenes 20"),

@@ -1,5 +1,5 @@
 // study_statistics: lines "n a... b... margin" in, lines of "mean deviation t p low high equivalence power detectable
-// needed" out; "holm n p..." gives the corrected p, "mean n a..." the mean of numbers and its 95 % interval.
+// needed" out; "holm n p..." gives the corrected p.
 #include <cstdio>
 #include <iostream>
 #include <sstream>
@@ -34,13 +34,6 @@ int main() {
       std::size_t count = 0;
       words >> count;
       print(holm(take(words, count)));
-      continue;
-    }
-    if (first == "mean") {
-      std::size_t count = 0;
-      words >> count;
-      const PairedDifference mean = paired_difference(take(words, count), std::vector<double>(count));
-      print({mean.mean, mean.low, mean.high});
       continue;
     }
     const std::size_t count = std::stoul(first);

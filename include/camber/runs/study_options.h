@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <camber/runs/detector_options.h>
+#include <camber/runs/study_folder.h>
 #include <camber/study/plan.h>
 
 namespace camber::runs {
@@ -29,17 +30,6 @@ inline constexpr const char* kDoubled = "doubled";
 
 /// Whether a run of this name belongs to the plan: one of its arms, base or doubled.
 bool is_planned(const study::StudyPlan& plan, const std::string& arm);
-
-/// One run: an arm (or base, doubled) with one seed.
-struct StudyRun {
-  std::string arm{};
-  std::int64_t seed = 0;
-
-  std::string key() const { return arm + "_s" + std::to_string(seed); }
-  /// Reads "trust_s3"; std::invalid_argument for anything else.
-  static StudyRun parse(const std::string& key);
-  bool operator==(const StudyRun&) const = default;
-};
 
 /// A run as it is trained and evaluated.
 struct RunTraining {
@@ -66,25 +56,5 @@ struct RunChoice {
 };
 std::vector<StudyRun> base_runs(const study::StudyPlan& plan, const RunChoice& choice = {});
 std::vector<StudyRun> arm_runs(const study::StudyPlan& plan, const RunChoice& choice = {});
-
-/// Where a study keeps what.
-struct StudyFolder {
-  std::filesystem::path path{};
-
-  std::filesystem::path config() const { return path / "study.toml"; }
-  std::filesystem::path records() const { return path / "records"; }
-  /// The plan alone, beside the records: tables are made from this folder.
-  std::filesystem::path plan() const { return records() / "plan.toml"; }
-  std::filesystem::path record(const StudyRun& run) const { return records() / (run.key() + ".json"); }
-  std::filesystem::path run(const StudyRun& run) const { return path / "runs" / run.key(); }
-  std::filesystem::path weights(const StudyRun& run) const { return this->run(run) / "model.safetensors"; }
-  std::filesystem::path log(const std::string& key) const { return path / "logs" / (key + ".log"); }
-  std::filesystem::path failed(const std::string& key) const { return path / "failed" / (key + ".txt"); }
-  std::filesystem::path lock() const { return path / "lock"; }
-  std::filesystem::path probe() const { return path / "probe.json"; }
-};
-
-/// The configuration of a study that was begun; std::invalid_argument when the folder holds none.
-StudyOptions options_of_study(const StudyFolder& folder);
 
 }  // namespace camber::runs

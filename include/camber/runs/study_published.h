@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 
 #include <camber/runs/study_options.h>
 
@@ -20,8 +21,9 @@ struct PublishedStudy {
 /// Copies the plan, all records and the base models' weights of a study's folder.
 void publish(const StudyFolder& from, const PublishedStudy& to);
 
-/// Takes over the records of the plan's runs and their base models where the study's folder has none. Throws
-/// std::invalid_argument when nothing is published there.
-void import_published(const PublishedStudy& from, const study::StudyPlan& plan, const StudyFolder& to);
+/// Takes over the records of runs whose arm is planned, and their base models, where the study's folder has none.
+/// Throws std::invalid_argument when nothing is published there.
+void import_published(const PublishedStudy& from, const StudyFolder& to,
+                      const std::function<bool(const std::string& arm)>& is_planned);
 
 }  // namespace camber::runs

@@ -37,6 +37,7 @@ struct RunRecord {
   std::int64_t numerics =
       1;  ///< the version of the attention's arithmetic; records that do not say it are of version 1
   std::vector<Measurement> measurements{};
+  std::map<std::string, double> values{};    ///< of runs without conditions, by name: "5-way 1-shot/accuracy"
   std::map<std::string, RunCurve> curves{};  ///< scale, bias, trust, change of attention
   double milliseconds_a_step = 0, training_seconds = 0, evaluation_seconds = 0;
 
@@ -50,5 +51,7 @@ std::string to_json(const RunRecord& record);
 RunRecord parse_record(const std::string& text, const std::string& name);
 /// All *.json of a folder, by name.
 std::vector<RunRecord> read_run_records(const std::filesystem::path& folder);
+/// Those of one arm, in their order.
+std::vector<const RunRecord*> runs_of(const std::vector<RunRecord>& records, const std::string& arm);
 
 }  // namespace camber::study

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "camber/study/fewshot_plan.h"
 #include "camber/study/plan.h"
 #include "camber/study/record.h"
 
@@ -18,5 +19,12 @@ struct StudyResults {
 bool is_study(const std::filesystem::path& path);
 /// Reads plan.toml and the records, from the folder of a study or from that of its records alone.
 StudyResults read_study(const std::filesystem::path& path);
+
+/// The same of a few-shot study.
+struct FewshotResults {
+  FewshotPlan plan{};
+  std::vector<RunRecord> records{};  ///< by arm, then by seed
+};
+FewshotResults read_fewshot_study(const std::filesystem::path& path);
 
 }  // namespace camber::study

@@ -31,11 +31,15 @@ StudyTable time_table(const StudyResults& results);
 /// All of them that have a row.
 std::vector<StudyTable> all_tables(const StudyResults& results);
 
+/// Columns and rows alone; `rule` is what stands below each column's name.
+std::string rows_in_markdown(const StudyTable& table, const std::string& rule = " --- ");
 std::string to_markdown(const StudyTable& table);
 std::string to_markdown(const std::vector<StudyTable>& tables);
 
-/// Puts the text between the two markers `<!-- tables -->` and `<!-- end of tables -->`; std::invalid_argument when
-/// they are not there.
+/// Puts the text between the line `begin` and `end`; std::invalid_argument when they are not there.
+std::string with_text(const std::string& document, const std::string& begin, const std::string& end,
+                      const std::string& text);
+/// Between `<!-- tables -->` and `<!-- end of tables -->`.
 std::string with_tables(const std::string& document, const std::string& tables);
 
 }  // namespace camber::study
