@@ -30,6 +30,8 @@ train::TrainingLoopOptions loop_options(const TrainingOptions& training) {
           .checkpoint_every = training.checkpoint_every};
 }
 
+const std::string kStatistics = "sap/";  // before the names of the purification's statistics
+
 std::uint64_t seed_of(const FewshotOptions& options) {
   return static_cast<std::uint64_t>(options.seed);
 }
@@ -124,7 +126,8 @@ class Run {
     for (const health::ScaleSample& scale : sample.scales) curves_[scale.name].emplace_back(report.step, scale.value);
     health::Metrics metrics = session_->metrics_of(report);
     if (last_statistics_ && !report.skipped) {
-      for (const auto& [name, value] : read_statistics(*last_statistics_)) metrics.push_back({"sap/" + name, value});
+      for (const auto& [name, value] : read_statistics(*last_statistics_))
+        metrics.push_back({kStatistics + name, value});
       sample.prototypes = {.mean_cosine = last_statistics_->prototype_cosine.item<double>(),
                            .gate = last_statistics_->gate.item<double>(),
                            .purification_ratio = last_statistics_->purification_ratio.item<double>()};
@@ -179,11 +182,22 @@ class Run {
                                .share_at_bound = scale.num_steps > 0 ? scale.steps_at_bound / scale.num_steps : 0,
                                .curve = curves_[scale.name]});
     }
-    if (last_statistics_) result.statistics = read_statistics(*last_statistics_);
+    result.statistics = last_statistics();
     result.oracle = options_.model.domain_branch && options_.model.purifier == fewshot::Purifier::kClassMeanOracle;
     result.findings = session_->findings();
     result.complete = complete_;
     return result;
+  }
+
+  // Of the last training episode; a run that was stopped after its last step has them in its records alone.
+  std::vector<std::pair<std::string, double>> last_statistics() const {
+    if (last_statistics_) return read_statistics(*last_statistics_);
+    std::vector<std::pair<std::string, double>> statistics;
+    if (session_->past().empty() || session_->past().back().step != loop_.step()) return statistics;
+    for (const health::Metric& metric : session_->past().back().metrics)
+      if (metric.name.starts_with(kStatistics))
+        statistics.emplace_back(metric.name.substr(kStatistics.size()), metric.value);
+    return statistics;
   }
 
   void test(FewshotResult& result) {

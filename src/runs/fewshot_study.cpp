@@ -163,9 +163,11 @@ void execute_fewshot_run(const study::FewshotPlan& plan, const StudyFolder& fold
                           .data_fingerprint = kept.at("data_fingerprint"),
                           .commit = environment.commit,
                           .instruction_set = environment.instruction_set,
-                          .numerics = environment.numerics,
-                          .milliseconds_a_step = 1e3 * result.seconds / static_cast<double>(result.episodes),
-                          .training_seconds = result.seconds};
+                          .numerics = environment.numerics};
+  // Of the steps of this session, which may be the rest of a run; infinite, and kept as none, when there was no step.
+  const auto episodes_a_step = static_cast<double>(options.training.episodes_per_step);
+  record.milliseconds_a_step = 1e3 * episodes_a_step / result.episodes_per_second;
+  record.training_seconds = record.milliseconds_a_step / 1e3 * static_cast<double>(record.steps);
   add_values(record, result);
   storage::write_file(folder.record(run), to_json(record));
   fs::remove_all(own);

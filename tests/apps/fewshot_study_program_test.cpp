@@ -118,6 +118,16 @@ TEST_F(FewshotStudyProgram, GoesOnAfterAKillToTheSameNumbers) {
   EXPECT_EQ(records("killed"), records("whole"));
 }
 
+TEST_F(FewshotStudyProgram, ARunKilledAfterItsLastStepHasTheSameRecord) {
+  write("3");
+  ASSERT_EQ(call("study fewshot run --config study.toml --only tiny_sap --out whole").code, 0);
+  fs::create_directories(folder_ / "late/runs");
+  ASSERT_EQ(call("fewshot --config tiny.toml --seed 1 --threads 1 --out late/runs/tiny_sap_s1").code, 0);
+  const Answer late = call("study fewshot run --config study.toml --only tiny_sap --out late");
+  ASSERT_EQ(late.code, 0) << late.errors;
+  EXPECT_EQ(records("late"), records("whole"));
+}
+
 TEST_F(FewshotStudyProgram, SaysWhatIsWrongBeforeAnyRunAndKeepsWhatFailed) {
   write("2");
   const Answer unknown = call("study fewshot run --config study.toml --out none --only tiny_sp");

@@ -40,6 +40,9 @@ class DocumentedCommandsTest(unittest.TestCase):
                 (folder / file).write_text(text)
             (folder / "study").mkdir()
             shutil.copy(ROOT / "study/tables.md", folder / "study")
+            shutil.copytree(ROOT / "study/fewshot", folder / "study/fewshot")
+            (folder / "docs").mkdir()
+            shutil.copy(ROOT / "docs/fewshot.md", folder / "docs")
             run, skipped = 0, 0
             known: set[str] = set()  # two commands may be the same when they are made short
             for command in commands:

@@ -21,7 +21,8 @@ class FewshotPageTest(unittest.TestCase):
             copy = pathlib.Path(folder) / "fewshot.md"
             shutil.copy(page, copy)
             program = os.environ.get("CAMBER_PROGRAM", str(ROOT / "build/camber"))
-            command = [program, "study", "fewshot", "tables", "--from", str(ROOT / "study/fewshot"), "--into", str(copy)]
+            records = str(ROOT / "study/fewshot")
+            command = [program, "study", "fewshot", "tables", "--from", records, "--into", str(copy)]
             copy.write_text(EMPTIED.sub(r"\1\2", copy.read_text()))
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             self.assertEqual(copy.read_text(), page.read_text())
