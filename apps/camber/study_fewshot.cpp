@@ -94,7 +94,8 @@ void register_study_fewshot(Command& study) {
   runs.option("--start", arguments->start, "published study whose records are taken over");
   runs.option("--only", arguments->only, "these parts or arms alone");
   runs.option("--one", arguments->one, "one run alone, such as letter_fixed_25_s3: what the queue starts");
-  runs.configuration<study::FewshotPlan>(arguments->plan, [arguments] { return plan_below(*arguments); });
+  runs.configuration<study::FewshotPlan>(
+      arguments->plan, [arguments] { return plan_below(*arguments); });
   runs.run([arguments](const CommonOptions& common) { return run_fewshot_study(*arguments, common); });
 
   auto tables = std::make_shared<FewshotTablesArguments>();

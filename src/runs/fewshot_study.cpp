@@ -128,12 +128,11 @@ FewshotStudyResult run_fewshot_study(const FewshotStudyRequest& request) {
   storage::write_file(folder.plan(), plan_text(plan));
 
   std::vector<study::QueueTask> tasks;
-  for (const StudyRun& run : runs) {
+  for (const StudyRun& run : runs)
     if (fs::exists(folder.record(run)))
       fs::remove_all(folder.run(run));  // left by a kill just after its record
     else
       tasks.push_back(task_of(folder, {"study", "fewshot", "run"}, run));
-  }
   FewshotStudyResult result{.runs = std::ssize(runs), .done_before = std::ssize(runs) - std::ssize(tasks)};
   if (request.say) request.say(fmt::format("{} runs, {} of them done", result.runs, result.done_before));
   std::int64_t done = result.done_before;

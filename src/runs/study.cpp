@@ -82,7 +82,8 @@ void Study::make_world() const {
 }
 
 void Study::import_records() const {
-  import_published({request_.start}, folder_, [this](const std::string& arm) { return is_planned(plan_, arm); });
+  import_published(
+      {request_.start}, folder_, [this](const std::string& arm) { return is_planned(plan_, arm); });
 }
 
 void Study::check_records() const {

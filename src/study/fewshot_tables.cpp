@@ -40,7 +40,9 @@ std::string with_interval(const PairedDifference& value, bool sign) {
 }
 
 std::string percent(const Runs& runs, const std::string& name) {
-  return with_interval(over_zero(each(runs, [&](const RunRecord& run) { return 100 * value_in(run, name); })), false);
+  return with_interval(over_zero(each(
+                           runs, [&](const RunRecord& run) { return 100 * value_in(run, name); })),
+                       false);
 }
 
 std::string accuracy_of(const std::string& test) {
@@ -73,11 +75,12 @@ std::vector<std::string> scale_cells(const Runs& runs) {
 
 std::vector<std::string> leak_cells(const Runs& runs) {
   const auto fall = [&runs](const std::string& probe) {
-    return over_zero(each(runs,
-                          [&](const RunRecord& run) {
-                            return 100 *
-                                   (value_in(run, "leak/domain/" + probe) - value_in(run, "leak/purified/" + probe));
-                          }))
+    return over_zero(each(
+                         runs,
+                         [&](const RunRecord& run) {
+                           return 100 *
+                                  (value_in(run, "leak/domain/" + probe) - value_in(run, "leak/purified/" + probe));
+                         }))
         .mean;
   };
   const double index =

@@ -88,9 +88,9 @@ TEST_F(TrainProgram, OpensADataSetWithoutSplits) {
   const Answer both = call("eval" + run + " --scenes scenes.txt --split val");
   EXPECT_EQ(both.code, 2);
   EXPECT_EQ(both.errors, "camber: [eval] --split and --scenes must not be given together\n");
-  const Answer neither = call("eval" + run);
-  EXPECT_EQ(neither.code, 2);
-  EXPECT_NE(neither.errors.find("--scenes"), std::string::npos) << neither.errors;
+  const Answer neither = call("eval" + run + world_config());
+  EXPECT_EQ(neither.code, 0);
+  EXPECT_NE(neither.errors.find("has no splits.json: all 15 samples are taken"), std::string::npos) << neither.errors;
   const Answer nowhere = call("predict" + run + " --sample 0123 --out no.json");
   EXPECT_EQ(nowhere.errors, "camber: [predict] --sample must be the token of a sample, got '0123'\n");
 }

@@ -60,7 +60,7 @@ FewshotResults example_results() {
 }
 
 // The interval of two numbers m -+ h is m -+ t h with t = 12.7062 (one degree of freedom, 97.5 %).
-TEST(FewshotTables, show_means_over_seeds_with_intervals_and_gains_by_seed) {
+TEST(FewshotTables, ShowMeansOverSeedsWithIntervalsAndGainsBySeed) {
   const StudyTable table = fewshot_table(example_results(), example_plan_of_parts().parts[0]);
   EXPECT_EQ(table.columns,
             (std::vector<std::string>{"arm", "5-way 1-shot, %", "5-way 5-shot, %", "5-shot gain over no scale",
@@ -71,7 +71,7 @@ TEST(FewshotTables, show_means_over_seeds_with_intervals_and_gains_by_seed) {
             (std::vector<std::string>{"fixed", "50.0 ± 12.7", "65.0 ± 12.7", "+5.0 ± 12.7", "24.0 – 26.0", "25 %"}));
 }
 
-TEST(FewshotTables, tell_what_purification_took_from_both_probes) {
+TEST(FewshotTables, TellWhatPurificationTookFromBothProbes) {
   const StudyTable table = fewshot_table(example_results(), example_plan_of_parts().parts[1]);
   EXPECT_EQ(table.columns[3], "5-shot gain over nothing");
   EXPECT_EQ(table.columns[5], "class probe, % (chance 6)");
@@ -79,7 +79,7 @@ TEST(FewshotTables, tell_what_purification_took_from_both_probes) {
                                                      "37.5 ± 0.0", "75.0 ± 0.0", "+12.5 / +0.0"}));
 }
 
-TEST(FewshotTables, have_no_interval_for_one_seed_and_no_gain_without_a_pair) {
+TEST(FewshotTables, HaveNoIntervalForOneSeedAndNoGainWithoutAPair) {
   FewshotResults results = example_results();
   std::erase_if(results.records,
                 [](const RunRecord& record) { return record.seed == (record.arm == "letter_none" ? 1 : 2); });
@@ -87,7 +87,7 @@ TEST(FewshotTables, have_no_interval_for_one_seed_and_no_gain_without_a_pair) {
   EXPECT_EQ(table.rows[1], (std::vector<std::string>{"fixed", "51.0", "66.0", "–", "26.0 – 26.0", "50 %"}));
 }
 
-TEST(FewshotTables, name_a_record_without_its_values) {
+TEST(FewshotTables, NameARecordWithoutItsValues) {
   FewshotResults results = example_results();
   results.records[0].values.erase("5-way 5-shot/accuracy");
   try {
@@ -98,7 +98,7 @@ TEST(FewshotTables, name_a_record_without_its_values) {
   }
 }
 
-TEST(FewshotTables, stand_between_their_marks_alone) {
+TEST(FewshotTables, StandBetweenTheirMarksAlone) {
   const FewshotResults results = example_results();
   const std::string text =
       "a\n<!-- table: letter -->\nold\n<!-- end: letter -->\nb\n<!-- table: glyphs -->\n"
@@ -114,7 +114,7 @@ TEST(FewshotTables, stand_between_their_marks_alone) {
 
 using FewshotFiles = storage::ScratchFolder;
 
-TEST_F(FewshotFiles, read_back_and_make_the_same_tables) {
+TEST_F(FewshotFiles, ReadBackAndMakeTheSameTables) {
   const FewshotResults results = example_results();
   for (const RunRecord& record : results.records) {
     storage::write_file(folder_ / (record.key() + ".json"), to_json(record));
@@ -125,7 +125,7 @@ TEST_F(FewshotFiles, read_back_and_make_the_same_tables) {
   EXPECT_THROW(read_study(folder_), std::invalid_argument) << "it is the plan of another kind of study";
 }
 
-TEST(FewshotPlan, refuses_what_cannot_be_run) {
+TEST(FewshotPlan, RefusesWhatCannotBeRun) {
   const auto refuses = [](auto change) {
     FewshotPlan plan = example_plan_of_parts();
     change(plan);
