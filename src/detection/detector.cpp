@@ -227,7 +227,7 @@ std::vector<std::vector<Detection>> DetectorImpl::decode(const DetectorOutput& o
       }
       // In single precision, as the boxes are: a limit that is no such number belongs to the space all the same.
       const auto single = [](double value) { return static_cast<float>(value); };
-      const auto outside = [&](std::size_t axis) {
+      const auto outside = [&, &low = low, &high = high](std::size_t axis) {
         return single(v[axis]) < single(low[axis]) || single(v[axis]) > single(high[axis]);
       };
       if (outside(0) || outside(1) || outside(2)) continue;

@@ -93,8 +93,7 @@ FewshotOptions options_of(const study::FewshotPlan& plan, const StudyRun& run) {
       if (part.arm_name(arm) != run.arm) continue;
       std::vector<std::string> changes = part.options;
       changes.insert(changes.end(), arm.options.begin(), arm.options.end());
-      FewshotOptions options =
-          config::load<FewshotOptions>({.file = part.config.string(), .arguments = std::move(changes)});
+      auto options = config::load<FewshotOptions>({.file = part.config.string(), .arguments = std::move(changes)});
       options.seed = run.seed;
       return options;
     }

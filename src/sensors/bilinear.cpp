@@ -18,16 +18,16 @@ struct Neighbours {
 // Beyond the middle of the outermost pixels a column takes the last one with the whole weight, but a row takes it twice
 // with both weights, whose products are cut off one by one.
 Neighbours neighbours_of(std::int64_t pixel, double step, std::int64_t source, bool is_column) {
-  float place = static_cast<float>((static_cast<double>(pixel) + 0.5) * step - 0.5);
-  auto first = static_cast<std::int64_t>(std::floor(place));
-  place -= static_cast<float>(first);
+  auto position = static_cast<float>((static_cast<double>(pixel) + 0.5) * step - 0.5);
+  auto first = static_cast<std::int64_t>(std::floor(position));
+  position -= static_cast<float>(first);
   if (is_column && (first < 0 || first >= source - 1)) {
-    place = 0;
+    position = 0;
     first = std::clamp<std::int64_t>(first, 0, source - 1);
   }
   const auto inside = [source](std::int64_t i) { return std::clamp<std::int64_t>(i, 0, source - 1); };
-  return {inside(first), inside(first + 1), static_cast<std::int32_t>(std::lrint((1 - place) * kOne)),
-          static_cast<std::int32_t>(std::lrint(place * kOne))};
+  return {inside(first), inside(first + 1), static_cast<std::int32_t>(std::lrint((1 - position) * kOne)),
+          static_cast<std::int32_t>(std::lrint(position * kOne))};
 }
 
 // One axis of the result: `count` pixels of the `resized` ones from `crop` on.

@@ -90,7 +90,7 @@ struct TorchFile::Content {
   [[noreturn]] void refuse(std::string_view what) const {
     // LibTorch appends to its sentences where they were raised.
     throw std::runtime_error("[weights] " + path.string() + " must be a file of torch.save, but " +
-                             std::string(what.substr(0, what.find_first_of("\n"))));
+                             std::string(what.substr(0, what.find('\n'))));
   }
 
   void open() {

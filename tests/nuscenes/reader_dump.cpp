@@ -31,9 +31,9 @@ void print_velocities(const Dataset& dataset) {
 
 void print_sweeps(const Dataset& dataset, const char* sample, const char* previous) {
   const auto points =
-      sensors::aggregate_sweeps(dataset, dataset.tables().sample.find(sample), {"LIDAR_TOP"}, "LIDAR_TOP",
-                                {.previous = std::atoll(previous), .filter_key_frame = true});
-  for (const sensors::LidarPoint& point : points)
+      camber::sensors::aggregate_sweeps(dataset, dataset.tables().sample.find(sample), {"LIDAR_TOP"}, "LIDAR_TOP",
+                                        {.previous = std::atoll(previous), .filter_key_frame = true});
+  for (const camber::sensors::LidarPoint& point : points)
     std::printf("%a %a %a %a %a %a\n", point.x, point.y, point.z, point.intensity, point.ring, point.time_lag);
 }
 

@@ -178,7 +178,7 @@ torch::Tensor fitted(const torch::Tensor& given, const Counterpart& counterpart,
   if (given.sizes() == torch::IntArrayRef(counterpart.shape)) return given;
   if (counter && given.numel() == 1) return given;  // some writers have no tensors without dimensions
   if (!is_sparse_weight(counterpart.name, given.dim())) return {};
-  const auto permuted = to_layout_two(given);
+  auto permuted = to_layout_two(given);
   if (permuted.sizes() != torch::IntArrayRef(counterpart.shape)) return {};
   layout_one = true;
   return permuted;
@@ -209,10 +209,10 @@ weights::LoadReport import_cmt(const std::vector<NamedTensor>& state, DetectorIm
   auto found = sort_names(state);
   weights::LoadReport report;
   const bool average = taken == TakenWeights::kAverage && !found.average.empty();
-  if (average) report.notes.push_back("the running average was taken");
+  if (average) report.notes.emplace_back("the running average was taken");
   if (!average && !found.average.empty())
     report.notes.push_back("a running average of " + std::to_string(found.average.size()) + " tensors was passed over");
-  if (average && found.plain.size() > 0)
+  if (average && !found.plain.empty())
     report.notes.push_back(std::to_string(found.plain.size()) + " tensors beside the running average were passed over");
   if (!found.passed_over.empty())
     report.notes.push_back(std::to_string(found.passed_over.size()) +
@@ -241,7 +241,7 @@ weights::LoadReport import_cmt(const std::vector<NamedTensor>& state, DetectorIm
     given.erase(at);
   }
   for (const auto& [name, tensor] : given) report.unknown.push_back(name);
-  if (layout_one) report.notes.push_back("sparse convolutions lay as in spconv 1 and were turned round");
+  if (layout_one) report.notes.emplace_back("sparse convolutions lay as in spconv 1 and were turned round");
   if (counters > 0)
     report.notes.push_back(std::to_string(counters) + " counters of norms (num_batches_tracked) are not in the file");
   if (const auto beyond = names_beyond_cmt(detector); !beyond.empty())
