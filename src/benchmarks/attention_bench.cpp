@@ -166,7 +166,8 @@ AttentionBench bench_attention(const AttentionBenchOptions& options, const Memor
   bench.implementation = implementation_sentence(options);
 
   const auto rounds = options.repeats + 1;
-  auto total = static_cast<std::int64_t>(peers.size()) * (rounds + (options.memory ? 1 : 0));
+  const bool memory = options.memory && options.device == "cpu";  // a device keeps its own accounts
+  auto total = static_cast<std::int64_t>(peers.size()) * (rounds + (memory ? 1 : 0));
   if (options.scaling)
     total += static_cast<std::int64_t>(scaling_points(options, bench.options.threads).size() *
                                        scaling_peers(options).size()) *
@@ -174,7 +175,7 @@ AttentionBench bench_attention(const AttentionBenchOptions& options, const Memor
   Counter counter(progress, total);
   bench.rows = time_in_turns(peers, options, bench.options.threads, bench.peaks, counter);
   finish_rows(bench.rows, peers, bench.peaks);
-  if (options.memory)
+  if (memory)
     for (BenchRow& row : bench.rows) {
       counter.begin("memory of " + row.name + " " + row.pass);
       if (row.pass != "backward") row.extra_megabytes = memory_of(bench.options, row.name, row.pass);

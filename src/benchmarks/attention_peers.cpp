@@ -88,6 +88,7 @@ Peer::Run ready_run(const Call& call, const std::string& pass) {
 struct Ours {
   bool windows = true, segment_values = false, statistics = false, cameras_absent = false, float_mask = false;
   at::ScalarType type = at::kFloat;
+  ops::Implementation implementation = ops::Implementation::kAuto;
 };
 
 Call camber_call(AttentionProblem& p, bool learns, const Ours& ours) {
@@ -105,7 +106,7 @@ Call camber_call(AttentionProblem& p, bool learns, const Ours& ours) {
     bias.segments->value = leaf(p.segment_value(), learns);
     call.leaves.push_back(*bias.segments->value);
   }
-  AttentionOptions options{.statistics = ours.statistics};
+  AttentionOptions options{.statistics = ours.statistics, .implementation = ours.implementation};
   if (ours.cameras_absent) options.masks.segment_available = p.cameras_absent();
   if (ours.float_mask) {
     options.masks.attn_mask = leaf(p.float_mask(), learns);
@@ -185,15 +186,15 @@ Call camber_layer_call(AttentionProblem& p, bool learns) {
 
 // --- The router's local attention: half the heads, each query over its windows' keys alone ---
 
-std::int64_t local_heads(const AttentionProblem& p) {
-  return std::max<std::int64_t>(1, p.heads() / 2);
+Call empty_local_call(AttentionProblem& p, bool learns) {
+  const auto h = std::max<std::int64_t>(1, p.heads() / 2);
+  return {.leaves = {leaf(p.q(h), learns), leaf(p.k(h), learns), leaf(p.v(h), learns)},
+          .run = {},
+          .gradient = p.gradient(h)};
 }
 
 Call camber_local_call(AttentionProblem& p, bool learns) {
-  const auto h = local_heads(p);
-  Call call{.leaves = {leaf(p.q(h), learns), leaf(p.k(h), learns), leaf(p.v(h), learns)},
-            .run = {},
-            .gradient = p.gradient(h)};
+  Call call = empty_local_call(p, learns);
   call.run = [x = call.leaves, lists = *p.windows().windows] {
     return Tensors{ops::sparse_attention(x[0], x[1], x[2], lists.row_offsets, lists.key_index)};
   };
@@ -202,15 +203,12 @@ Call camber_local_call(AttentionProblem& p, bool learns) {
 
 // The lists change with the queries, so their mask is built in the call.
 Call sdpa_local_call(AttentionProblem& p, bool learns) {
-  const auto h = local_heads(p);
-  Call call{.leaves = {leaf(p.q(h), learns), leaf(p.k(h), learns), leaf(p.v(h), learns)},
-            .run = {},
-            .gradient = p.gradient(h)};
+  Call call = empty_local_call(p, learns);
   call.run = [x = call.leaves, lists = *p.windows().windows] {
     const std::int64_t batch = x[0].size(0), queries = x[0].size(2), keys = x[1].size(2);
     const auto lengths = lists.row_offsets.slice(0, 1) - lists.row_offsets.slice(0, 0, -1);
-    const auto row = at::arange(batch * queries, at::kLong).repeat_interleave(lengths);
-    auto mask = at::zeros({batch * queries * keys}, at::kBool);
+    const auto row = at::arange(batch * queries, lengths.options()).repeat_interleave(lengths);
+    auto mask = at::zeros({batch * queries * keys}, lengths.options().dtype(at::kBool));
     mask.index_fill_(0, row * keys + lists.key_index, true);
     return Tensors{at::scaled_dot_product_attention(x[0], x[1], x[2], mask.view({batch, 1, queries, keys}))};
   };
@@ -238,7 +236,20 @@ class Table {
 
   void add(const std::string& name, const std::string& pass, const std::string& compared_with, double gflop,
            const MakeCall& make, bool bfloat16 = false) {
-    const auto ready = [problem = problem_, make, pass] { return ready_run(make(*problem, pass != kForward), pass); };
+    const auto ready = [problem = problem_, make, pass] {
+      Peer::Run run = ready_run(make(*problem, pass != kForward), pass);
+      const auto device = problem->device();
+      run.before = [before = run.before, device] {
+        before();
+        nn::wait_for(device);
+      };
+      run.run = [timed = run.run, device] {
+        const std::int64_t bytes = timed();
+        nn::wait_for(device);
+        return bytes;
+      };
+      return run;
+    };
     rows_.push_back({.name = name,
                      .pass = pass,
                      .compared_with = compared_with,
@@ -262,6 +273,11 @@ class Table {
     for (const char* pass : {kForward, kBoth})
       add("camber/cameras_absent", pass, "camber/windows", attention_gflop(options_, problem_->grid_keys(), pass),
           camber({.cameras_absent = true}));
+    // Beside the operator that it corrects: what the bias costs there.
+    const auto corrected = ops::Implementation::kCorrected;
+    attention("camber/corrected", {kForward, kBackward, kBoth}, camber({.implementation = corrected}), "sdpa/no_bias");
+    attention("camber/corrected_segments", {kForward, kBoth},
+              camber({.segment_values = true, .implementation = corrected}), "sdpa/no_bias");
     attention("camber/float_mask", {kForward, kBoth}, camber({.windows = false, .float_mask = true}));
     add("camber/bfloat16", kForward, "camber/windows", attention_gflop(options_, options_.keys, kForward),
         camber({.type = at::kBFloat16}), true);
@@ -333,6 +349,8 @@ void check_agreement(const AttentionBenchOptions& options) {
   const auto first = [&](const MakeCall& make) { return make(p, false).run()[0]; };
   const auto dense = first(sdpa(Mask::kPrebuilt));
   require_close("camber/windows and sdpa/dense_bias", first(camber({})), dense, 1e-4);
+  require_close("camber/corrected and sdpa/dense_bias",
+                first(camber({.implementation = ops::Implementation::kCorrected})), dense, 1e-4);
   require_close("both dense biases", first(sdpa(Mask::kBuiltInTheCall)), dense, 1e-5);
   require_close("camber/bfloat16 and sdpa/dense_bias", first(camber({.type = at::kBFloat16})), dense, 3e-2);
   require_close("camber/no_bias and sdpa/no_bias", first(camber({.windows = false})), first(sdpa(Mask::kNone)), 1e-4);

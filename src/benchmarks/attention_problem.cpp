@@ -79,11 +79,12 @@ geometry::Camera camera_at(double heading, std::int64_t columns, std::int64_t ro
   return camera;
 }
 
-AttentionProblem::AttentionProblem(AttentionBenchOptions options) : options_(std::move(options)) {}
+AttentionProblem::AttentionProblem(AttentionBenchOptions options)
+    : options_(std::move(options)), device_(nn::device_from(options_.device)) {}
 
 at::Tensor AttentionProblem::kept(const std::string& name, const std::function<at::Tensor()>& make) {
   const auto found = tensors_.find(name);
-  return found != tensors_.end() ? found->second : tensors_.emplace(name, make()).first->second;
+  return found != tensors_.end() ? found->second : tensors_.emplace(name, make().to(device_)).first->second;
 }
 
 at::Tensor AttentionProblem::normal(const std::string& name, at::IntArrayRef shape, double deviation) {
@@ -132,7 +133,7 @@ ops::StructuredBias AttentionProblem::windows() {
     shape[0][0] = maps.grid.columns();
     shape[0][1] = maps.grid.rows();
     const auto index = ops::build_windows(cells, sizes, shape);
-    tensors_["key_index"] = index.key_index;
+    tensors_["key_index"] = index.key_index.to(device_);
     return index.row_offsets;
   });
   const auto key_index = tensors_.at("key_index");
@@ -143,7 +144,8 @@ ops::StructuredBias AttentionProblem::windows() {
     for (std::int64_t m = 0; m <= kCameras; ++m) edges.push_back(maps.grid.keys() + m * maps.columns * maps.rows);
     return at::tensor(edges, at::kLong);
   });
-  return {.windows = ops::Windows{row_offsets, key_index, value}, .segments = ops::Segments{.offsets = offsets}};
+  // Offsets of segments are read by the host.
+  return {.windows = ops::Windows{row_offsets, key_index, value}, .segments = ops::Segments{.offsets = offsets.cpu()}};
 }
 
 at::Tensor AttentionProblem::segment_value() {

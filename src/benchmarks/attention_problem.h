@@ -7,6 +7,7 @@
 
 #include "camber/benchmarks/attention.h"
 #include "camber/geometry/camera.h"
+#include "camber/nn/device.h"
 #include "camber/ops/biased_attention.h"
 
 namespace camber::benchmarks {
@@ -46,6 +47,7 @@ class AttentionProblem {
   std::int64_t keys() const { return options_.keys; }
   std::int64_t heads() const { return options_.heads; }
   std::int64_t channels() const { return options_.heads * options_.width; }
+  torch::Device device() const { return device_; }
   std::int64_t window_entries();
   std::int64_t grid_keys() const;
 
@@ -54,6 +56,7 @@ class AttentionProblem {
   at::Tensor normal(const std::string& name, at::IntArrayRef shape, double deviation = 1);
 
   AttentionBenchOptions options_;
+  torch::Device device_;
   std::map<std::string, at::Tensor> tensors_;
 };
 

@@ -7,7 +7,7 @@
 #include "benchmarks/attention_peer.h"
 #include "benchmarks/head_peer.h"
 #include "benchmarks/head_problem.h"
-#include "benchmarks/memory.h"
+#include "camber/benchmarks/memory.h"
 #include "camber/detection/cmt_head.h"
 #include "camber/nn/attention_bias.h"
 

@@ -1,4 +1,4 @@
-#include "benchmarks/memory.h"
+#include "camber/benchmarks/memory.h"
 
 #include <fstream>
 #include <stdexcept>

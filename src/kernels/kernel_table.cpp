@@ -1,7 +1,7 @@
 // Compiled once for every instruction set, with its flags and with CAMBER_KERNEL_TABLE naming the table it fills.
 #include "kernels/backward.h"
 #include "kernels/sparse_convolution_gradient.h"
-#include "kernels/sparse_rows.h"
+#include "kernels/sparse_correction.h"
 
 namespace camber::kernels {
 namespace {
@@ -115,7 +115,10 @@ const KernelTable& CAMBER_KERNEL_TABLE() {
                                       .sparse = {.scratch = sparse_scratch,
                                                  .forward_rows = sparse_forward_rows,
                                                  .backward_rows = sparse_backward_rows,
-                                                 .backward_keys = sparse_backward_keys},
+                                                 .backward_keys = sparse_backward_keys,
+                                                 .correct_rows = sparse_correct_rows,
+                                                 .correct_gradient_rows = sparse_correct_gradient_rows,
+                                                 .correct_gradient_keys = sparse_correct_gradient_keys},
                                       .convolution = {.tap_bytes = convolution_tap_bytes,
                                                       .pack_scratch = convolution_pack_scratch,
                                                       .pack_tap = convolution_pack_tap,

@@ -83,6 +83,28 @@ void run_parts(const SparseJob& job, const SparseKernels& kernels, PartFunction 
             });
 }
 
+// What all jobs hold; rows are taken in `order`.
+SparseJob job_of(const SparseProblem& problem, const std::vector<std::int32_t>& order) {
+  SparseJob job{};
+  job.problem = problem;
+  job.order = order.data();
+  job.longest_row = longest_row(problem);
+  return job;
+}
+
+void run_by_rows(const SparseJob& job, const SparseKernels& kernels, PartFunction function) {
+  run_parts(job, kernels, function, ceil_divide(job.problem.queries, kSparseRows));
+}
+
+void run_by_keys(SparseJob job, const SparseKernels& kernels, PartFunction function) {
+  const ListsByKey lists(job.problem);
+  job.longest_key = lists.longest;
+  job.by_key_offsets = lists.offsets.data();
+  job.by_key_entry = lists.entry.data();
+  job.by_key_query = lists.query.data();
+  run_parts(job, kernels, function, ceil_divide(job.problem.keys, kSparseKeys));
+}
+
 // The heads' shares of a value that they share, in their order.
 void add_heads(const SparseProblem& p, const float* slopes, float* gradient) {
   constexpr std::int64_t kPart = 16384;
@@ -100,12 +122,9 @@ void sparse_forward(const SparseProblem& problem, const SparseResult& result, Is
   const SparseKernels& kernels = kernels_of(isa).sparse;
   if (problem.batches * problem.heads * problem.queries == 0) return;
   const std::vector<std::int32_t> order = order_of_rows(problem);
-  SparseJob job{};
-  job.problem = problem;
+  SparseJob job = job_of(problem, order);
   job.result = result;
-  job.order = order.data();
-  job.longest_row = longest_row(problem);
-  run_parts(job, kernels, kernels.forward_rows, ceil_divide(problem.queries, kSparseRows));
+  run_by_rows(job, kernels, kernels.forward_rows);
 }
 
 void sparse_backward(const SparseProblem& problem, const BackwardInput& input, const SparseGradients& gradients,
@@ -119,23 +138,50 @@ void sparse_backward(const SparseProblem& problem, const BackwardInput& input, c
   const bool own_slopes = !value_of_head && (gradients.value != nullptr || gradients.k.data != nullptr);
   std::vector<float> slopes(static_cast<std::size_t>(own_slopes ? all_entries : 0));
   const std::vector<std::int32_t> order = order_of_rows(problem);
-  SparseJob job{};
-  job.problem = problem;
+  SparseJob job = job_of(problem, order);
   job.input = input;
   job.wanted = gradients;
-  job.order = order.data();
-  job.longest_row = longest_row(problem);
   job.weights = gradients.v.data == nullptr ? nullptr : weights.data();
   job.slopes = value_of_head ? gradients.value : own_slopes ? slopes.data() : nullptr;
-  run_parts(job, kernels, kernels.backward_rows, ceil_divide(problem.queries, kSparseRows));
+  run_by_rows(job, kernels, kernels.backward_rows);
   if (gradients.value != nullptr && !value_of_head) add_heads(problem, job.slopes, gradients.value);
   if (!by_keys) return;
-  const ListsByKey lists(problem);
-  job.longest_key = lists.longest;
-  job.by_key_offsets = lists.offsets.data();
-  job.by_key_entry = lists.entry.data();
-  job.by_key_query = lists.query.data();
-  run_parts(job, kernels, kernels.backward_keys, ceil_divide(problem.keys, kSparseKeys));
+  run_by_keys(job, kernels, kernels.backward_keys);
+}
+
+void sparse_correct(const SparseProblem& problem, const Correction& correction, const SparseResult& result, Isa isa) {
+  const SparseKernels& kernels = kernels_of(isa).sparse;
+  if (problem.batches * problem.heads * problem.queries == 0) return;
+  const std::vector<std::int32_t> order = order_of_rows(problem);
+  SparseJob job = job_of(problem, order);
+  job.result = result;
+  job.correction = correction;
+  run_by_rows(job, kernels, kernels.correct_rows);
+}
+
+void sparse_correct_backward(const SparseProblem& problem, const Correction& correction, const BackwardInput& input,
+                             const SparseGradients& gradients, Isa isa) {
+  const SparseKernels& kernels = kernels_of(isa).sparse;
+  if (problem.batches * problem.heads == 0) return;
+  const std::int64_t all_entries = problem.heads * problem.lists.entries;
+  const bool value_of_head = gradients.value != nullptr && problem.lists.heads == problem.heads;
+  const bool shared_value = gradients.value != nullptr && !value_of_head;
+  const auto list = [&](bool wanted) { return std::vector<float>(static_cast<std::size_t>(wanted ? all_entries : 0)); };
+  std::vector<float> weights = list(gradients.v.data != nullptr),
+                     slopes = list(gradients.k.data != nullptr && correction.slopes == nullptr),
+                     value_slopes = list(shared_value);
+  const std::vector<std::int32_t> order = order_of_rows(problem);
+  SparseJob job = job_of(problem, order);
+  job.correction = correction;
+  job.input = input;
+  job.wanted = gradients;
+  job.weights = weights.empty() ? nullptr : weights.data();
+  job.slopes = correction.slopes != nullptr ? correction.slopes : slopes.empty() ? nullptr : slopes.data();
+  job.value_slopes = value_of_head ? gradients.value : value_slopes.empty() ? nullptr : value_slopes.data();
+  run_by_rows(job, kernels, kernels.correct_gradient_rows);
+  if (shared_value) add_heads(problem, job.value_slopes, gradients.value);
+  if (gradients.k.data == nullptr && gradients.v.data == nullptr) return;
+  run_by_keys(job, kernels, kernels.correct_gradient_keys);
 }
 
 }  // namespace camber::kernels

@@ -13,6 +13,7 @@ struct SparseScratch {
   const float** rows;  // [longest list, padded to kLanes]
   float* scores;       // likewise: z, then weights
   float* slopes;
+  float* biased;  // likewise: the weights with the bias, of a correction
   float* vector;  // [width, padded]: the query of a row
 };
 
@@ -24,6 +25,7 @@ inline SparseScratch lay_out_sparse(Arena& arena, const SparseJob& job) {
   s.rows = arena.take<const float*>(longest + kLanes);
   s.scores = arena.take<float>(longest + kLanes);
   s.slopes = arena.take<float>(longest + kLanes);
+  s.biased = arena.take<float>(longest + kLanes);
   s.vector = arena.take<float>(widest + kLanes);
   return s;
 }
@@ -148,24 +150,41 @@ inline void copy_vector(const float* from, std::int64_t width, float scale, floa
   }
 }
 
-// z in units of log2 to scratch.scores, -inf behind the last entry; scratch.rows points to the keys.
-inline void listed_scores(const SparseRow& row) {
+// to = scores + values of the row's entries, [heads, nnz] in nats; null: nothing is added.
+inline void add_listed(const SparseRow& row, const float* values, std::int64_t heads, const float* scores, float* to) {
+  if (values == nullptr) {
+    if (to != scores) __builtin_memcpy(to, scores, static_cast<std::size_t>(row.count) * sizeof(float));
+    return;
+  }
+  const float* value = values + (heads == 1 ? 0 : row.head) * row.job.problem.lists.entries + row.first;
+  for (std::int64_t i = 0; i < row.count; i += kLanes) {
+    const std::int64_t left = row.count - i;
+    const Vec bias = load_first(value + i, left < kLanes ? static_cast<int>(left) : kLanes);
+    const Vec removed = broadcast(-__builtin_inff()), sum = fma(bias, broadcast(kLog2E), load(scores + i));
+    // -inf wins even over a NaN score: a removed key never leaks.
+    store(to + i, where_equal(bias, -__builtin_inff(), removed, sum));
+  }
+}
+
+// Scaled products in units of log2 to scratch.scores; scratch.rows points to the keys.
+inline void listed_products(const SparseRow& row) {
   const SparseProblem& p = row.job.problem;
   const SparseScratch& s = row.scratch;
   copy_vector(sparse_row(p.q, row.batch, row.head, row.query), p.key_width, p.softmax_scale * kLog2E, s.vector);
   find_listed(row, p.k);
   scalar_products(s.vector, p.key_width, s.rows, row.count, s.scores);
-  if (p.lists.value != nullptr) {
-    const float* value = p.lists.value + (p.lists.heads == 1 ? 0 : row.head) * p.lists.entries + row.first;
-    for (std::int64_t i = 0; i < row.count; i += kLanes) {
-      const std::int64_t left = row.count - i;
-      const Vec bias = load_first(value + i, left < kLanes ? static_cast<int>(left) : kLanes);
-      const Vec removed = broadcast(-__builtin_inff()), sum = fma(bias, broadcast(kLog2E), load(s.scores + i));
-      // -inf wins even over a NaN score: a removed key never leaks.
-      store(s.scores + i, where_equal(bias, -__builtin_inff(), removed, sum));
-    }
-  }
-  for (std::int64_t i = row.count; i % kLanes != 0; ++i) s.scores[i] = -__builtin_inff();
+}
+
+inline void fill_behind(float* scores, std::int64_t count) {
+  for (std::int64_t i = count; i % kLanes != 0; ++i) scores[i] = -__builtin_inff();
+}
+
+// z in units of log2 to scratch.scores, -inf behind the last entry; scratch.rows points to the keys.
+inline void listed_scores(const SparseRow& row) {
+  const SparseProblem& p = row.job.problem;
+  listed_products(row);
+  add_listed(row, p.lists.value, p.lists.heads, row.scratch.scores, row.scratch.scores);
+  fill_behind(row.scratch.scores, row.count);
 }
 
 inline void write_zeros(float* to, std::int64_t count) {
@@ -202,6 +221,20 @@ inline void forward_listed(const SparseRow& row) {
   result.logsumexp[row.at()] = (reference + __builtin_log2f(sum)) * kLn2;
 }
 
+// The sum over d of dO * O, less the gradient of logsumexp.
+inline float delta_of(const SparseRow& row, const float* incoming) {
+  const SparseJob& job = row.job;
+  const std::int64_t width = job.problem.value_width;
+  const float* output = sparse_row(job.input.output, row.batch, row.head, row.query);
+  Vec products = zero();
+  for (std::int64_t d = 0; d < width; d += kLanes) {
+    const std::int64_t left = width - d;
+    const int present = left < kLanes ? static_cast<int>(left) : kLanes;
+    products = fma(load_first(incoming + d, present), load_first(output + d, present), products);
+  }
+  return sum_of(products) - (job.input.grad_logsumexp == nullptr ? 0.0f : job.input.grad_logsumexp[row.at()]);
+}
+
 // Weights and slopes of a row, and its dq.
 inline void backward_listed(const SparseRow& row) {
   const SparseJob& job = row.job;
@@ -221,15 +254,7 @@ inline void backward_listed(const SparseRow& row) {
   const Vec logsumexp2 = broadcast(logsumexp * kLog2E);
   for (std::int64_t i = 0; i < row.count; i += kLanes) store(s.scores + i, exp2(sub(load(s.scores + i), logsumexp2)));
   const float* incoming = sparse_row(job.input.grad_output, row.batch, row.head, row.query);
-  const float* output = sparse_row(job.input.output, row.batch, row.head, row.query);
-  Vec products = zero();
-  for (std::int64_t d = 0; d < p.value_width; d += kLanes) {
-    const std::int64_t left = p.value_width - d;
-    const int present = left < kLanes ? static_cast<int>(left) : kLanes;
-    products = fma(load_first(incoming + d, present), load_first(output + d, present), products);
-  }
-  const float shared = job.input.grad_logsumexp == nullptr ? 0.0f : job.input.grad_logsumexp[row.at()];
-  const Vec delta = broadcast(sum_of(products) - shared);
+  const Vec delta = broadcast(delta_of(row, incoming));
   copy_vector(incoming, p.value_width, 1.0f, s.vector);
   find_listed(row, p.v);
   scalar_products(s.vector, p.value_width, s.rows, row.count, s.slopes);
@@ -270,6 +295,20 @@ inline void sparse_backward_rows(const SparseJob& job, std::int64_t batch, std::
   for_sparse_rows(job, batch, head, part, memory, backward_listed);
 }
 
+// The queries that list a key, in their order: the numbers of their entries into s.scores, their rows into s.rows.
+// Returns how many there are.
+inline std::int64_t gather_by_key(const SparseJob& job, const SparseScratch& s, std::int64_t batch, std::int64_t head,
+                                  std::int64_t key, const float* of_entry, const ConstRows& rows) {
+  const std::int64_t* offsets = job.by_key_offsets + batch * job.problem.keys + key;
+  const std::int64_t first = offsets[0], count = offsets[1] - offsets[0];
+  const float* base = sparse_row(rows, batch, head, 0);
+  for (std::int64_t i = 0; i < count; ++i) {
+    s.scores[i] = of_entry[head * job.problem.lists.entries + job.by_key_entry[first + i]];
+    s.rows[i] = base + job.by_key_query[first + i] * rows.strides.row;
+  }
+  return count;
+}
+
 // dk and dv of a part of the keys: each is a weighted sum over the queries that list the key, in their order.
 inline void sparse_backward_keys(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
                                  std::byte* memory) {
@@ -277,13 +316,6 @@ inline void sparse_backward_keys(const SparseJob& job, std::int64_t batch, std::
   const SparseProblem& p = job.problem;
   const SparseScratch s = lay_out_sparse(arena, job);
   const std::int64_t end = (part + 1) * kSparseKeys < p.keys ? (part + 1) * kSparseKeys : p.keys;
-  const auto gather = [&](std::int64_t first, std::int64_t count, const float* of_entry, const ConstRows& rows) {
-    const float* base = sparse_row(rows, batch, head, 0);
-    for (std::int64_t i = 0; i < count; ++i) {
-      s.scores[i] = of_entry[head * p.lists.entries + job.by_key_entry[first + i]];
-      s.rows[i] = base + job.by_key_query[first + i] * rows.strides.row;
-    }
-  };
   // Whether all is finite is asked once for all keys; where not, rows of weight 0 are left out of every sum.
   const auto sum_over_queries = [&](const GradientRows& to, const float* of_entry, const ConstRows& rows,
                                     std::int64_t width, float scale) {
@@ -291,10 +323,8 @@ inline void sparse_backward_keys(const SparseJob& job, std::int64_t batch, std::
       const bool weighted_alone = attempt > 0;
       Vec products = zero();
       for (std::int64_t key = part * kSparseKeys; key < end; ++key) {
-        const std::int64_t first = job.by_key_offsets[batch * p.keys + key];
-        const std::int64_t count = job.by_key_offsets[batch * p.keys + key + 1] - first;
+        const std::int64_t count = gather_by_key(job, s, batch, head, key, of_entry, rows);
         float* out = sparse_row(to, batch, head, key);
-        gather(first, count, of_entry, rows);
         if (weighted_alone) {
           sum_of_weighted(s.rows, s.scores, count, width, scale, out);
           continue;

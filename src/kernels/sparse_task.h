@@ -19,6 +19,9 @@ struct SparseJob {
   std::int64_t longest_row, longest_key;
   // Weights and slopes dz of every entry, [H, nnz]; null: not needed.
   float *weights, *slopes;
+  // Of a correction: what it starts from, and the slopes of the bias, [H, nnz].
+  Correction correction;
+  float* value_slopes;
   // The lists by keys: key (b, j) holds by_key_offsets[b*K+j] .. [b*K+j+1], in the order of the rows.
   const std::int64_t* by_key_offsets;  // [B*K+1]
   const std::int64_t* by_key_entry;    // [nnz]
@@ -34,6 +37,13 @@ struct SparseKernels {
                         std::byte* scratch);
   void (*backward_keys)(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
                         std::byte* scratch);
+  // The same of a correction.
+  void (*correct_rows)(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
+                       std::byte* scratch);
+  void (*correct_gradient_rows)(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
+                                std::byte* scratch);
+  void (*correct_gradient_keys)(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
+                                std::byte* scratch);
 };
 
 }  // namespace camber::kernels

@@ -10,6 +10,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include "camber/random/philox.h"
@@ -47,7 +48,10 @@ void check_devices(const AttentionArguments& a) {
                                                                             "key_padding_mask",
                                                                             "key_lengths"};
   const auto tensors = a.tensors();
-  for (std::size_t i = 0; i < tensors.size(); ++i) check_device("biased_attention", kNames[i], *tensors[i], a.q);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i] == &a.segment_offsets && tensors[i]->defined() && tensors[i]->is_cpu()) continue;
+    check_device("biased_attention", kNames[i], *tensors[i], a.q);
+  }
 }
 
 void check_qkv(const AttentionArguments& a) {
@@ -277,10 +281,32 @@ at::Tensor removed_keys(const AttentionArguments& a, std::int64_t b) {
   if (a.key_padding_mask.defined()) add(a.key_padding_mask[b]);
   if (a.key_lengths.defined()) add(at::arange(a.keys(), a.key_lengths.options()).ge(a.key_lengths[b]));
   if (a.segment_available.defined()) {
-    const auto lengths = a.segment_offsets.slice(0, 1) - a.segment_offsets.slice(0, 0, -1);
+    const auto offsets = a.segment_offsets.to(a.q.device());
+    const auto lengths = offsets.slice(0, 1) - offsets.slice(0, 0, -1);
     add(a.segment_available[b].logical_not().repeat_interleave(lengths, 0, a.keys()));
   }
   return removed;
+}
+
+at::Tensor all_removed_keys(const AttentionArguments& a) {
+  if (!a.key_padding_mask.defined() && !a.key_lengths.defined() && !a.segment_available.defined()) return {};
+  std::vector<at::Tensor> rows;
+  for (std::int64_t b = 0; b < a.batch(); ++b) rows.push_back(removed_keys(a, b));
+  return rows.empty() ? at::Tensor{} : at::stack(rows);
+}
+
+std::vector<std::int64_t> host_offsets(const at::Tensor& offsets) {
+  const auto host = offsets.cpu().contiguous();
+  const auto* data = host.const_data_ptr<std::int64_t>();
+  return {data, data + host.numel()};
+}
+
+bool holds_non_finite(const AttentionArguments& a) {
+  for (const at::Tensor* tensor : {&a.q, &a.k, &a.v})
+    if (!std::isfinite(tensor->sum(at::kDouble).item<double>())) return true;
+  for (const at::Tensor* tensor : {&a.window_value, &a.segment_value, &a.attn_mask})
+    if (tensor->defined() && std::isnan(tensor->sum(at::kDouble).item<double>())) return true;
+  return false;
 }
 
 at::Tensor dropout_factors(const AttentionArguments& a, std::int64_t b, std::int64_t q0, std::int64_t q1) {

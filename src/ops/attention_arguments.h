@@ -89,6 +89,17 @@ at::Tensor add_bias(const at::Tensor& score, const at::Tensor& bias);
 /// be.
 at::Tensor removed_keys(const AttentionArguments& arguments, std::int64_t b);
 
+/// The same for the whole batch, [B, K].
+at::Tensor all_removed_keys(const AttentionArguments& arguments);
+
+/// Offsets as numbers of the host. Offsets of segments may lie there, whatever device q is on: a device is then not
+/// waited for.
+std::vector<std::int64_t> host_offsets(const at::Tensor& offsets);
+
+/// Whether some of the inputs are not finite (-inf in a bias aside): 0 * NaN is NaN, and -inf + NaN too, so that a
+/// removed key would leak what it holds unless it is kept out of the products. CPU tensors only.
+bool holds_non_finite(const AttentionArguments& arguments);
+
 /// What dropout multiplies the weights with, [H, q1-q0, K]: 0 or 1/(1-p).
 at::Tensor dropout_factors(const AttentionArguments& arguments, std::int64_t b, std::int64_t q0, std::int64_t q1);
 
@@ -105,6 +116,17 @@ ForwardResult fused_forward(const AttentionArguments& arguments);
 std::array<at::Tensor, kGradients> fused_backward(const AttentionArguments& arguments, const at::Tensor& output,
                                                   const at::Tensor& logsumexp, const at::Tensor& grad_output,
                                                   const at::Tensor& grad_logsumexp, const Needs& needs);
+
+/// The operators of torch, corrected: why they cannot take a call, and the call itself with the queries of each batch
+/// element that had to be recomputed (empty: none could need it).
+struct CorrectedResult {
+  ForwardResult result{};
+  std::vector<at::Tensor> recomputed{};
+};
+std::vector<std::string> corrected_obstacles(const AttentionArguments& arguments);
+CorrectedResult corrected_forward(const AttentionArguments& arguments);
+std::array<at::Tensor, kGradients> corrected_backward(const AttentionArguments& arguments,
+                                                      const BackwardTensors& tensors, const Needs& needs);
 
 /// Statistics of rows of scores: z [.., K] with the bias, z0 without its finite part, bias [.., K] (0 where removed).
 /// Writes [6, ..] and the mass per segment.

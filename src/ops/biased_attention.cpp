@@ -6,6 +6,7 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/stack.h>
@@ -111,6 +112,19 @@ variable_list call_backward(const BackwardArguments& b) {
   return gradients;
 }
 
+// The queries of each batch element that the last call of `corrected` on this thread recomputed: what a report tells
+// and a schema has no room for.
+thread_local std::vector<at::Tensor> last_recomputed;
+
+void report_recomputed(AttentionReport& report, std::int64_t queries) {
+  std::vector<at::Tensor> rows;
+  for (std::size_t b = 0; b < last_recomputed.size(); ++b)
+    rows.push_back(last_recomputed[b].cpu() + static_cast<std::int64_t>(b) * queries);
+  if (rows.empty()) return;
+  report.recomputed = at::cat(rows);
+  report.recomputed_rows = report.recomputed.size(0);
+}
+
 void run_forward(const c10::OperatorHandle&, Stack* stack) {
   const auto a = pop_arguments(*stack);
   check_shapes(a);
@@ -126,6 +140,11 @@ void run_forward(const c10::OperatorHandle&, Stack* stack) {
     }
     case Implementation::kFused:
       return push_result(*stack, fused_forward(a));
+    case Implementation::kCorrected: {
+      auto corrected = corrected_forward(a);
+      last_recomputed = std::move(corrected.recomputed);
+      return push_result(*stack, std::move(corrected.result));
+    }
     default:
       return push_result(*stack, streamed_forward(a));
   }
@@ -137,6 +156,14 @@ void run_report(const c10::OperatorHandle&, Stack* stack) {
   stack->emplace_back(choose_implementation(a).sentence());
 }
 
+std::array<at::Tensor, kGradients> gradients_by(Implementation implementation, const BackwardArguments& b) {
+  const auto& a = b.forward;
+  // Torch's operators give a mask no gradient.
+  if (implementation == Implementation::kCorrected && !b.needs[kAttnMask]) return corrected_backward(a, b, b.needs);
+  const auto backward = implementation == Implementation::kFused ? fused_backward : streamed_backward;
+  return backward(a, b.output, b.logsumexp, b.grad_output, b.grad_logsumexp, b.needs);
+}
+
 void run_backward(const c10::OperatorHandle&, Stack* stack) {
   auto b = pop_backward_arguments(*stack);
   check_shapes(b.forward);
@@ -145,10 +172,7 @@ void run_backward(const c10::OperatorHandle&, Stack* stack) {
   if (b.forward.readable()) check_indices(b.forward);
   const auto inputs = b.forward.differentiable();
   for (std::size_t i = 0; i < kGradients; ++i) b.needs[i] = b.needs[i] && inputs[i]->defined();
-  const auto backward =
-      choose_implementation(b.forward).ran == Implementation::kFused ? fused_backward : streamed_backward;
-  for (auto& gradient : backward(b.forward, b.output, b.logsumexp, b.grad_output, b.grad_logsumexp, b.needs))
-    stack->emplace_back(std::move(gradient));
+  for (auto& gradient : gradients_by(choose_implementation(b.forward).ran, b)) stack->emplace_back(std::move(gradient));
 }
 
 void run_forward_meta(const c10::OperatorHandle&, Stack* stack) {
@@ -167,9 +191,11 @@ void run_backward_meta(const c10::OperatorHandle&, Stack* stack) {
 // q, k and v go to the lower precision; the bias never does.
 void run_forward_autocast(const c10::OperatorHandle&, Stack* stack) {
   auto a = pop_arguments(*stack);
-  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
-  const auto type = at::autocast::get_autocast_dtype(at::kCPU);
-  for (at::Tensor* tensor : {&a.q, &a.k, &a.v}) *tensor = at::autocast::cached_cast(type, *tensor, at::kCPU);
+  const auto device = a.q.device().type();
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(
+      at::autocast::get_autocast_dispatch_key_from_device_type(device));
+  const auto type = at::autocast::get_autocast_dtype(device);
+  for (at::Tensor* tensor : {&a.q, &a.k, &a.v}) *tensor = at::autocast::cached_cast(type, *tensor, device);
   push_result(*stack, call_forward(a));
 }
 
@@ -304,7 +330,9 @@ AttentionOutput biased_attention(const at::Tensor& q, const at::Tensor& k, const
     check_shapes(arguments);
     *report = choose_implementation(arguments);
   }
+  last_recomputed.clear();
   const auto result = call_forward(arguments);
+  if (report != nullptr) report_recomputed(*report, arguments.queries());
   AttentionOutput output{.output = result.output, .logsumexp = result.logsumexp};
   if (options.statistics) {
     const auto row = [&](Statistic which) { return result.row_statistics.select(0, which); };
@@ -353,6 +381,12 @@ TORCH_LIBRARY_IMPL(camber, Autograd, m) {
 }
 
 TORCH_LIBRARY_IMPL(camber, AutocastCPU, m) {
+  m.impl("biased_attention", torch::CppFunction::makeFromBoxedFunction<&run_forward_autocast>());
+}
+TORCH_LIBRARY_IMPL(camber, AutocastCUDA, m) {
+  m.impl("biased_attention", torch::CppFunction::makeFromBoxedFunction<&run_forward_autocast>());
+}
+TORCH_LIBRARY_IMPL(camber, AutocastPrivateUse1, m) {
   m.impl("biased_attention", torch::CppFunction::makeFromBoxedFunction<&run_forward_autocast>());
 }
 

@@ -23,11 +23,8 @@ StructuredBias bias_of(const AttentionArguments& a) {
 
 // Bool [B, 1, 1, K], undefined where no key can be removed.
 at::Tensor removed_in_batch(const AttentionArguments& a) {
-  if (!a.key_padding_mask.defined() && !a.key_lengths.defined() && !a.segment_available.defined()) return {};
-  std::vector<at::Tensor> rows;
-  for (std::int64_t b = 0; b < a.batch(); ++b) rows.push_back(removed_keys(a, b));
-  if (rows.empty()) return {};
-  return at::stack(rows).unsqueeze(1).unsqueeze(1);
+  const auto removed = all_removed_keys(a);
+  return removed.defined() ? removed.unsqueeze(1).unsqueeze(1) : removed;
 }
 
 }  // namespace
@@ -92,10 +89,10 @@ void row_statistics(const AttentionArguments& a, const at::Tensor& z, const at::
   put(kDivergence, (p * bias).sum(-1) - lse + lse0);
   put(kKeysLeft, gone.logical_not().sum(-1).to(p.scalar_type()));
   if (segment_mass.dim() < 2) return;
-  const auto offsets = a.segment_offsets.cpu().contiguous();
-  const auto* o = offsets.const_data_ptr<std::int64_t>();
-  for (std::int64_t s = 0; s < a.segments(); ++s)
-    segment_mass.select(-1, s).copy_(p.slice(-1, o[s], o[s + 1]).sum(-1).masked_fill(alive.logical_not(), 0));
+  const auto offsets = host_offsets(a.segment_offsets);
+  for (std::size_t s = 0; s + 1 < offsets.size(); ++s)
+    segment_mass.select(-1, static_cast<std::int64_t>(s))
+        .copy_(p.slice(-1, offsets[s], offsets[s + 1]).sum(-1).masked_fill(alive.logical_not(), 0));
 }
 
 }  // namespace camber::ops

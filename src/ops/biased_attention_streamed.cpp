@@ -17,22 +17,9 @@ namespace {
 
 constexpr std::int64_t kChunkBytes = std::int64_t{24} << 20;
 
-std::vector<std::int64_t> to_vector(const at::Tensor& offsets) {
-  const auto host = offsets.cpu().contiguous();
-  const auto* data = host.const_data_ptr<std::int64_t>();
-  return {data, data + host.numel()};
-}
-
-// Whether some of the inputs are not finite (-inf in a bias aside): 0 * NaN is NaN, and -inf + NaN too, so that a
-// removed key would leak what it holds unless it is kept out of the products. Devices other than the CPU are not asked,
-// since the answer would have to be waited for.
+// Devices other than the CPU are not asked, since the answer would have to be waited for.
 bool needs_care(const AttentionArguments& a) {
-  if (!a.q.is_cpu()) return true;
-  for (const at::Tensor* tensor : {&a.q, &a.k, &a.v})
-    if (!std::isfinite(tensor->sum(at::kDouble).item<double>())) return true;
-  for (const at::Tensor* tensor : {&a.window_value, &a.segment_value, &a.attn_mask})
-    if (tensor->defined() && std::isnan(tensor->sum(at::kDouble).item<double>())) return true;
-  return false;
+  return !a.q.is_cpu() || holds_non_finite(a);
 }
 
 // What stays the same over the chunks of one call.
@@ -41,9 +28,9 @@ struct Stream {
   at::ScalarType type = a.compute_type();
   bool careful = needs_care(a);
   std::vector<std::int64_t> row_offsets =
-      a.row_offsets.defined() ? to_vector(a.row_offsets) : std::vector<std::int64_t>{};
+      a.row_offsets.defined() ? host_offsets(a.row_offsets) : std::vector<std::int64_t>{};
   std::vector<std::int64_t> segment_offsets =
-      a.segment_offsets.defined() ? to_vector(a.segment_offsets) : std::vector<std::int64_t>{};
+      a.segment_offsets.defined() ? host_offsets(a.segment_offsets) : std::vector<std::int64_t>{};
 
   std::int64_t chunk() const {
     const std::int64_t row_bytes = a.heads() * a.keys() * (type == at::kDouble ? 8 : 4);
@@ -123,7 +110,8 @@ at::Tensor bias_scores(const Stream& stream, const Element& element, const Chunk
   at::Tensor bias;
   if (a.segment_value.defined()) {
     const auto value = a.segment_value[element.b].slice(1, chunk.q0, chunk.q1).to(stream.type);
-    const auto lengths = a.segment_offsets.slice(0, 1) - a.segment_offsets.slice(0, 0, -1);
+    const auto offsets = a.segment_offsets.to(a.q.device());
+    const auto lengths = offsets.slice(0, 1) - offsets.slice(0, 0, -1);
     bias = value.repeat_interleave(lengths, -1, a.keys());
   }
   if (!a.window_value.defined()) return bias;

@@ -144,14 +144,16 @@ void backward_float(const SparseInputs& in, const at::Tensor& grad, const at::Te
 
 // --- The operators ---
 
-std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                               const at::Tensor& row_offsets, const at::Tensor& key_index,
-                                               const OptionalTensor& bias, std::optional<double> softmax_scale) {
+std::tuple<at::Tensor, at::Tensor> run_sparse_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                                      const at::Tensor& row_offsets, const at::Tensor& key_index,
+                                                      const OptionalTensor& bias, std::optional<double> softmax_scale) {
   check("sparse_attention", q, k, v, row_offsets, key_index, bias, softmax_scale);
-  check_contents("sparse_attention", k, row_offsets, key_index, bias);
+  if (q.is_cpu()) check_contents("sparse_attention", k, row_offsets, key_index, bias);
   const SparseInputs in = inputs_of(q, k, v, row_offsets, key_index, bias, softmax_scale);
   auto output = empty_output(q, v), logsumexp = empty_logsumexp(q);
-  (q.scalar_type() == at::kFloat ? forward_float : sparse_reference_forward)(in, output, logsumexp);
+  (!q.is_cpu()                     ? sparse_tensor_forward
+   : q.scalar_type() == at::kFloat ? forward_float
+                                   : sparse_reference_forward)(in, output, logsumexp);
   return {output, logsumexp};
 }
 
@@ -167,18 +169,20 @@ SparseGradients empty_gradients(const at::Tensor& q, const at::Tensor& k, const 
   return gradients;
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward_cpu(
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> run_sparse_backward(
     const at::Tensor& grad, const at::Tensor& output, const at::Tensor& logsumexp, const at::Tensor& q,
     const at::Tensor& k, const at::Tensor& v, const at::Tensor& row_offsets, const at::Tensor& key_index,
     const OptionalTensor& bias, std::optional<double> softmax_scale, const c10::List<bool>& needs) {
   constexpr const char* kOp = "sparse_attention_backward";
   check(kOp, q, k, v, row_offsets, key_index, bias, softmax_scale);
   check_saved(grad, output, logsumexp, q, v, needs);
-  check_rows(kOp, row_offsets, key_index, k.size(2));
+  if (q.is_cpu()) check_rows(kOp, row_offsets, key_index, k.size(2));
   const SparseInputs in = inputs_of(q, k, v, row_offsets, key_index, bias, softmax_scale);
   SparseGradients gradients = empty_gradients(q, k, v, bias, needs, false);
-  (q.scalar_type() == at::kFloat ? backward_float : sparse_reference_backward)(
-      in, with_unit_stride(grad), with_unit_stride(output), logsumexp.contiguous(), gradients);
+  (!q.is_cpu()                     ? sparse_tensor_backward
+   : q.scalar_type() == at::kFloat ? backward_float
+                                   : sparse_reference_backward)(in, with_unit_stride(grad), with_unit_stride(output),
+                                                                logsumexp.contiguous(), gradients);
   for (auto& gradient : gradients)
     if (!gradient.defined()) gradient = at::empty({0}, q.options());
   return {gradients[0], gradients[1], gradients[2], gradients[3]};
@@ -283,8 +287,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward_autograd(
 std::tuple<at::Tensor, at::Tensor> forward_autocast(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                                     const at::Tensor& row_offsets, const at::Tensor& key_index,
                                                     const OptionalTensor& bias, std::optional<double> scale) {
-  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
-  const auto raised = [](const at::Tensor& t) { return at::autocast::cached_cast(at::kFloat, t, at::kCPU); };
+  const auto device = q.device().type();
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(
+      at::autocast::get_autocast_dispatch_key_from_device_type(device));
+  const auto raised = [device](const at::Tensor& t) { return at::autocast::cached_cast(at::kFloat, t, device); };
   return call_forward(raised(q), raised(k), raised(v), row_offsets, key_index,
                       bias ? OptionalTensor(raised(*bias)) : std::nullopt, scale);
 }
@@ -304,9 +310,9 @@ at::Tensor sparse_attention(const at::Tensor& q, const at::Tensor& k, const at::
   return std::get<0>(call_forward(q, k, v, row_offsets, key_index, value, softmax_scale));
 }
 
-TORCH_LIBRARY_IMPL(camber, CPU, m) {
-  m.impl("sparse_attention", &forward_cpu);
-  m.impl("sparse_attention_backward", &backward_cpu);
+TORCH_LIBRARY_IMPL(camber, CompositeExplicitAutograd, m) {
+  m.impl("sparse_attention", &run_sparse_forward);
+  m.impl("sparse_attention_backward", &run_sparse_backward);
 }
 TORCH_LIBRARY_IMPL(camber, Meta, m) {
   m.impl("sparse_attention", &forward_meta);
@@ -317,6 +323,12 @@ TORCH_LIBRARY_IMPL(camber, Autograd, m) {
   m.impl("sparse_attention_backward", &backward_autograd);
 }
 TORCH_LIBRARY_IMPL(camber, AutocastCPU, m) {
+  m.impl("sparse_attention", &forward_autocast);
+}
+TORCH_LIBRARY_IMPL(camber, AutocastCUDA, m) {
+  m.impl("sparse_attention", &forward_autocast);
+}
+TORCH_LIBRARY_IMPL(camber, AutocastPrivateUse1, m) {
   m.impl("sparse_attention", &forward_autocast);
 }
 

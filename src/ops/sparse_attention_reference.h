@@ -24,4 +24,9 @@ void sparse_reference_forward(const SparseInputs& inputs, const at::Tensor& outp
 void sparse_reference_backward(const SparseInputs& inputs, const at::Tensor& grad_output, const at::Tensor& output,
                                const at::Tensor& logsumexp, const SparseGradients& wanted);
 
+/// The same in plain tensor operations, for devices without kernels of ours; float and double.
+void sparse_tensor_forward(const SparseInputs& inputs, const at::Tensor& output, const at::Tensor& logsumexp);
+void sparse_tensor_backward(const SparseInputs& inputs, const at::Tensor& grad_output, const at::Tensor& output,
+                            const at::Tensor& logsumexp, const SparseGradients& wanted);
+
 }  // namespace camber::ops

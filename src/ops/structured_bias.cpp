@@ -45,7 +45,8 @@ at::Tensor StructuredBias::materialize(std::int64_t batch, std::int64_t queries,
                 .transpose(0, 1);
   }
   if (segments && segments->value) {
-    const auto lengths = segments->offsets.slice(0, 1) - segments->offsets.slice(0, 0, -1);
+    const auto offsets = segments->offsets.to(segments->value->device());
+    const auto lengths = offsets.slice(0, 1) - offsets.slice(0, 0, -1);
     const auto spread = segments->value->repeat_interleave(lengths, -1, keys);
     dense = dense.defined() ? add_bias(dense, spread) : spread;
   }

@@ -72,8 +72,14 @@ void check_sizes(const at::Tensor& size, const geometry::KeyLayout& layout) {
   }
 }
 
-WindowTensors build_windows_cpu(const at::Tensor& center_in, const at::Tensor& size_in, const at::Tensor& map_shape) {
+WindowTensors build_windows_here(const at::Tensor& center_in, const at::Tensor& size_in, const at::Tensor& map_shape) {
   check_windows(center_in, size_in, map_shape);
+  // Their number depends on the centres: the host has to know it, and builds them as well.
+  if (!center_in.is_cpu()) {
+    const auto device = center_in.device();
+    const auto [offsets, keys, maps, distance] = build_windows_here(center_in.cpu(), size_in.cpu(), map_shape);
+    return {offsets.to(device), keys.to(device), maps.to(device), distance.to(device)};
+  }
   const auto center = center_in.contiguous(), size = size_in.contiguous();
   const auto layout = layout_of(map_shape);
   check_sizes(size, layout);
@@ -134,14 +140,17 @@ kernels::WindowLists lists_of(const at::Tensor& profile, const at::Tensor& row_o
           .profile = profile.const_data_ptr<float>()};
 }
 
-at::Tensor window_values_cpu(const at::Tensor& strength_in, const at::Tensor& profile_in,
-                             const at::Tensor& row_offsets_in, const at::Tensor& map_index_in) {
+at::Tensor window_values_here(const at::Tensor& strength_in, const at::Tensor& profile_in,
+                              const at::Tensor& row_offsets_in, const at::Tensor& map_index_in) {
   check_values(strength_in, profile_in, row_offsets_in, map_index_in);
   const auto strength = strength_in.contiguous(), profile = profile_in.contiguous();
   const auto row_offsets = row_offsets_in.contiguous(), map_index = map_index_in.contiguous();
-  check_offsets("window_values", "row_offsets", row_offsets, "row", "nnz", profile.size(0));
-  check_map_index("window_values", map_index, strength.size(2));
-  if (strength.scalar_type() == at::kDouble) return window_values_reference(strength, profile, row_offsets, map_index);
+  if (strength.is_cpu()) {
+    check_offsets("window_values", "row_offsets", row_offsets, "row", "nnz", profile.size(0));
+    check_map_index("window_values", map_index, strength.size(2));
+  }
+  if (!strength.is_cpu() || strength.scalar_type() == at::kDouble)
+    return window_values_reference(strength, profile, row_offsets, map_index);
   const auto lists = lists_of(profile, row_offsets, map_index, strength.size(2));
   auto value = at::empty({strength.size(0), lists.entries}, strength.options());
   const auto* s = strength.const_data_ptr<float>();
@@ -151,15 +160,17 @@ at::Tensor window_values_cpu(const at::Tensor& strength_in, const at::Tensor& pr
   return value;
 }
 
-at::Tensor window_values_backward_cpu(const at::Tensor& grad_in, const at::Tensor& profile_in,
-                                      const at::Tensor& row_offsets_in, const at::Tensor& map_index_in,
-                                      std::int64_t maps) {
+at::Tensor window_values_backward_here(const at::Tensor& grad_in, const at::Tensor& profile_in,
+                                       const at::Tensor& row_offsets_in, const at::Tensor& map_index_in,
+                                       std::int64_t maps) {
   check_values_backward(grad_in, profile_in, row_offsets_in, map_index_in, maps);
   const auto grad = grad_in.contiguous(), profile = profile_in.contiguous();
   const auto row_offsets = row_offsets_in.contiguous(), map_index = map_index_in.contiguous();
-  check_offsets("window_values_backward", "row_offsets", row_offsets, "row", "nnz", profile.size(0));
-  check_map_index("window_values_backward", map_index, maps);
-  if (grad.scalar_type() == at::kDouble)
+  if (grad.is_cpu()) {
+    check_offsets("window_values_backward", "row_offsets", row_offsets, "row", "nnz", profile.size(0));
+    check_map_index("window_values_backward", map_index, maps);
+  }
+  if (!grad.is_cpu() || grad.scalar_type() == at::kDouble)
     return window_values_backward_reference(grad, profile, row_offsets, map_index, maps);
   const auto lists = lists_of(profile, row_offsets, map_index, maps);
   auto result = at::empty({grad.size(0), lists.rows, maps}, grad.options());
@@ -186,7 +197,7 @@ at::Tensor window_values_backward_meta(const at::Tensor& grad, const at::Tensor&
 at::Tensor call_window_values(const at::Tensor& strength, const at::Tensor& profile, const at::Tensor& row_offsets,
                               const at::Tensor& map_index) {
   static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("camber::window_values", "").typed<decltype(window_values_cpu)>();
+      c10::Dispatcher::singleton().findSchemaOrThrow("camber::window_values", "").typed<decltype(window_values_here)>();
   return op.call(strength, profile, row_offsets, map_index);
 }
 
@@ -194,7 +205,7 @@ at::Tensor call_window_values_backward(const at::Tensor& grad, const at::Tensor&
                                        const at::Tensor& map_index, std::int64_t maps) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("camber::window_values_backward", "")
-                             .typed<decltype(window_values_backward_cpu)>();
+                             .typed<decltype(window_values_backward_here)>();
   return op.call(grad, profile, row_offsets, map_index, maps);
 }
 
@@ -250,16 +261,18 @@ at::Tensor window_values_backward_autograd(const at::Tensor& grad, const at::Ten
 // Values are computed in float, whatever autocast made of the strength.
 at::Tensor window_values_autocast(const at::Tensor& strength, const at::Tensor& profile, const at::Tensor& row_offsets,
                                   const at::Tensor& map_index) {
-  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
-  return call_window_values(at::autocast::cached_cast(at::kFloat, strength, at::kCPU),
-                            at::autocast::cached_cast(at::kFloat, profile, at::kCPU), row_offsets, map_index);
+  const auto device = strength.device().type();
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(
+      at::autocast::get_autocast_dispatch_key_from_device_type(device));
+  return call_window_values(at::autocast::cached_cast(at::kFloat, strength, device),
+                            at::autocast::cached_cast(at::kFloat, profile, device), row_offsets, map_index);
 }
 
 }  // namespace
 
 WindowIndex build_windows(const at::Tensor& center, const at::Tensor& size, const at::Tensor& map_shape) {
   static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("camber::build_windows", "").typed<decltype(build_windows_cpu)>();
+      c10::Dispatcher::singleton().findSchemaOrThrow("camber::build_windows", "").typed<decltype(build_windows_here)>();
   auto [row_offsets, key_index, map_index, squared_distance] = op.call(center, size, map_shape);
   return {row_offsets, key_index, map_index, squared_distance};
 }
@@ -269,10 +282,10 @@ at::Tensor window_values(const at::Tensor& strength, const at::Tensor& profile, 
   return call_window_values(strength, profile, row_offsets, map_index);
 }
 
-TORCH_LIBRARY_IMPL(camber, CPU, m) {
-  m.impl("build_windows", &build_windows_cpu);
-  m.impl("window_values", &window_values_cpu);
-  m.impl("window_values_backward", &window_values_backward_cpu);
+TORCH_LIBRARY_IMPL(camber, CompositeExplicitAutograd, m) {
+  m.impl("build_windows", &build_windows_here);
+  m.impl("window_values", &window_values_here);
+  m.impl("window_values_backward", &window_values_backward_here);
 }
 TORCH_LIBRARY_IMPL(camber, Meta, m) {
   m.impl("window_values", &window_values_meta);
@@ -283,6 +296,12 @@ TORCH_LIBRARY_IMPL(camber, Autograd, m) {
   m.impl("window_values_backward", &window_values_backward_autograd);
 }
 TORCH_LIBRARY_IMPL(camber, AutocastCPU, m) {
+  m.impl("window_values", &window_values_autocast);
+}
+TORCH_LIBRARY_IMPL(camber, AutocastCUDA, m) {
+  m.impl("window_values", &window_values_autocast);
+}
+TORCH_LIBRARY_IMPL(camber, AutocastPrivateUse1, m) {
   m.impl("window_values", &window_values_autocast);
 }
 

@@ -2,7 +2,10 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/searchsorted.h>
+
+#include "ops/sparse_entries.h"
 
 namespace camber::ops {
 namespace {
@@ -27,9 +30,13 @@ at::Tensor window_values_backward_reference(const at::Tensor& grad, const at::Te
                                             std::int64_t maps) {
   const std::int64_t heads = grad.size(0), rows = row_offsets.size(0) - 1;
   const auto position = index_of_entries(row_offsets, map_index, maps);
-  return at::zeros({heads, rows * maps}, grad.options())
-      .scatter_add_(1, position.expand({heads, -1}), grad * profile)
-      .view({heads, rows, maps});
+  // By sums over sorted entries: a scattered sum has no order on a GPU. Sorted they are where build_windows made them.
+  const auto order = at::argsort(position, /*stable=*/true, 0);
+  const auto borders = at::arange(rows * maps + 1, position.options());
+  const auto offsets = at::searchsorted(position.index_select(0, order), borders);
+  return sum_by_row((grad * profile).index_select(1, order).t().contiguous(), offsets, 0)
+      .t()
+      .reshape({heads, rows, maps});
 }
 
 }  // namespace camber::ops

@@ -44,5 +44,6 @@ void check_attention(Checklist& list);
 void check_router(Checklist& list);
 void check_detector(Checklist& list);
 void check_fewshot(Checklist& list);
+void check_device(Checklist& list, torch::Device device);
 
 }  // namespace camber::verification

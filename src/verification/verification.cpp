@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "camber/nn/device.h"
 #include "verification/checklist.h"
 
 namespace camber::verification {
@@ -59,12 +60,17 @@ void Checklist::check(const std::string& promise, const std::function<Seen()>& l
   if (report_) report_(checks_.back());
 }
 
-std::vector<Check> verify(const std::function<void(const Check&)>& report, int threads) {
+std::vector<Check> verify(const std::function<void(const Check&)>& report, int threads, const std::string& device) {
+  const torch::Device chosen = nn::device_from(device);
   if (threads > 0) torch::set_num_threads(threads);
   NoWarnings silent;
   const c10::WarningUtils::WarningHandlerGuard guard(&silent);
   torch::manual_seed(1);
   Checklist list(report);
+  if (!chosen.is_cpu()) {
+    check_device(list, chosen);
+    return list.take();
+  }
   check_scale(list);
   check_bias(list);
   check_attention(list);

@@ -151,7 +151,7 @@ TEST(AttentionErrors, OtherOperators) {
             }),
             "[window_values] row_offsets must never fall, got 50000000 then 4 at row 1");
   EXPECT_EQ(error_of([&] { implementation_from("fast"); }),
-            "[biased_attention] implementation must be auto, fused, streamed or reference, got 'fast'");
+            "[biased_attention] implementation must be auto, fused, corrected, streamed or reference, got 'fast'");
   EXPECT_EQ(error_of([&] {
               build_windows(at::zeros({1, 1, 1, 2}, at::kLong), at::full({1, 1, 1}, 4, at::kInt),
                             at::tensor({8, 8}, at::kLong).view({1, 2}));

@@ -9,41 +9,13 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "camber/random/stream.h"
-#include "support/attention_cases.h"
+#include "support/attention_runs.h"
 #include "support/comparison.h"
 
 namespace camber::ops {
 namespace {
 
 using namespace camber::proof;
-
-AttentionOutput attend(const AttentionTestInputs& in, Implementation implementation, bool statistics = false) {
-  auto options = in.options;
-  options.implementation = implementation;
-  options.statistics = statistics;
-  return biased_attention(in.q, in.k, in.v, in.bias, options);
-}
-
-// A fixed random weighting of the outputs, so that every element counts; a dead row's logsumexp is left out.
-at::Tensor loss_of(const AttentionOutput& out) {
-  const auto weight = [](const at::Tensor& t, const char* name) {
-    auto stream = random::Stream(5, name);
-    auto w = at::empty(t.sizes(), at::kDouble);
-    for (std::int64_t i = 0; i < w.numel(); ++i) w.data_ptr<double>()[i] = stream.normal();
-    return w;
-  };
-  const auto lse = out.logsumexp.to(at::kDouble);
-  const auto alive = lse.detach().ne(-kInfinity);
-  return (out.output.to(at::kDouble) * weight(out.output, "output")).sum() +
-         at::where(alive, lse, at::zeros_like(lse)).mul(weight(lse, "logsumexp")).sum();
-}
-
-std::vector<at::Tensor> gradients_of(const AttentionTestInputs& in, Implementation implementation) {
-  const auto leaves = in.with_gradients();
-  std::vector<at::Tensor> inputs;
-  for (const auto& [name, tensor] : leaves.differentiable()) inputs.push_back(tensor);
-  return torch::autograd::grad({loss_of(attend(leaves, implementation))}, inputs, {}, std::nullopt, false, true);
-}
 
 std::vector<std::pair<const char*, at::Tensor>> rows_of(const AttentionStatistics& s) {
   std::vector<std::pair<const char*, at::Tensor>> rows = {

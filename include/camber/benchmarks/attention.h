@@ -23,6 +23,7 @@ struct AttentionBenchOptions {
   std::int64_t threads = 0;  ///< 0: as many as torch takes by itself
   std::uint64_t seed = 0;
   std::vector<std::string> only{};  ///< rows whose name contains one of these words; empty: all
+  std::string device = "cpu";       ///< where everything is timed: cpu, cuda, cuda:N; memory is the host's alone
   bool memory = true;               ///< measure each row's memory in a fresh process
   bool scaling = false;             ///< also the tables over keys, queries, batch and threads
 

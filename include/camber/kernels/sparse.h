@@ -42,4 +42,27 @@ void sparse_forward(const SparseProblem& problem, const SparseResult& result, Is
 void sparse_backward(const SparseProblem& problem, const BackwardInput& input, const SparseGradients& gradients,
                      Isa isa);
 
+/// Attention without a bias, corrected for the bias of the listed entries. Of an entry, with s its scaled product and
+/// the shift that is in `logsumexp` already (a bias of its segment; -inf where the key is removed anyway),
+///
+///   c = exp(s + shift + value - logsumexp) - exp(s + shift - logsumexp),   total = 1 + sum c,
+///   output' = (output + sum c v) / total,   logsumexp' = logsumexp + ln total.
+///
+/// A total near 0 has lost its digits, one that is not finite its meaning: such rows are left as they are (where the
+/// total is not above 0 or infinite) and are the caller's to compute another way.
+struct Correction {
+  const float* shift = nullptr;  // [shift_heads, nnz], or null
+  std::int64_t shift_heads = 1;
+  const float* logsumexp = nullptr;  // [B, H, Q], of the attention without a bias
+  float* total = nullptr;            // [B, H, Q], written
+  float* slopes = nullptr;           // of the backward, [H, nnz]: slopes of the changed weights; null: not wanted
+};
+
+/// In place in `result`; without result.output, the totals alone.
+void sparse_correct(const SparseProblem& problem, const Correction& correction, const SparseResult& result, Isa isa);
+/// Adds to dq, dk and dv of attention by exp(s + shift - logsumexp') what the listed entries change, and writes the
+/// gradient of the values. input.logsumexp = +inf leaves a row out.
+void sparse_correct_backward(const SparseProblem& problem, const Correction& correction, const BackwardInput& input,
+                             const SparseGradients& gradients, Isa isa);
+
 }  // namespace camber::kernels

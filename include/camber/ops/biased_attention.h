@@ -20,6 +20,7 @@ namespace camber::ops {
 enum class Implementation {
   kAuto,
   kFused,      // CPU kernels: nothing of size Q x K is ever stored
+  kCorrected,  // torch's own attention for the device, corrected exactly for the bias; any device that has one
   kStreamed,   // chunks of queries in plain tensor operations, recomputed in backward; any device, float64 too
   kReference,  // the formula as written, dense
 };
@@ -75,6 +76,10 @@ struct AttentionOutput {
 struct AttentionReport {
   Implementation ran = Implementation::kAuto;
   std::vector<std::string> reasons{};
+  /// Rows b * Q + q that `corrected` left to `streamed`, because their windows held nearly all weight and lost it;
+  /// int64 on the CPU, undefined where none could need it.
+  at::Tensor recomputed{};
+  std::int64_t recomputed_rows = 0;
   std::string sentence() const;
 };
 

@@ -13,7 +13,8 @@ namespace camber::ops {
 /// q [B, H, Q, D], k [B, H, K, D], v [B, H, K, Dv]; row_offsets int64 [B*Q+1] and key_index int32 [nnz] as in Windows;
 /// value [Hb, nnz] optional. Cost and memory are proportional to the list. A query with an empty list gets zeros.
 /// Gradients flow to q, k, v and value; their bits do not depend on the number of threads. A second derivative is
-/// refused. float runs on the kernels, double on the plain definition; under autocast half and bfloat16 become float.
+/// refused. On the CPU float runs on the kernels and double on the plain definition, on other devices both in plain
+/// tensor operations; under autocast half and bfloat16 become float.
 ///
 ///   at::Tensor local = sparse_attention(q, k, v, rows.row_offsets, rows.key_index);
 at::Tensor sparse_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

@@ -14,9 +14,11 @@ struct Check {
 };
 
 /// Runs every check and hands each to `report` as soon as it is done. A check that throws has failed; its measured is
-/// the message. Zero threads: as many as torch takes by itself.
+/// the message. Zero threads: as many as torch takes by itself. On a device other than the CPU, what the library
+/// promises there, held against the CPU.
 ///
 ///   auto checks = verify([](const Check& check) { std::cout << check.promise << ": " << check.measured << '\n'; });
-std::vector<Check> verify(const std::function<void(const Check&)>& report = {}, int threads = 0);
+std::vector<Check> verify(const std::function<void(const Check&)>& report = {}, int threads = 0,
+                          const std::string& device = "cpu");
 
 }  // namespace camber::verification

@@ -1,0 +1,163 @@
+#include <cmath>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "camber/config/options.h"
+#include "camber/detection/weights.h"
+#include "camber/nn/device.h"
+#include "camber/runs/detector_run.h"
+#include "camber/runs/fewshot_run.h"
+#include "camber/simulation/simulate.h"
+#include "camber/verification/verification.h"
+#include "detection/example_batch.h"
+#include "storage/scratch_folder.h"
+#include "support/comparison.h"
+#include "support/test_device.h"
+
+// Whole runs whose weights lie on another device: training, health, checkpoints, resuming elsewhere, evaluation.
+namespace camber::runs {
+namespace {
+
+using camber::proof::error_of;
+using camber::proof::reset_traffic;
+using camber::proof::test_device;
+using camber::proof::traffic;
+
+class TrainingOnDevice : public storage::ScratchFolder {
+ protected:
+  void SetUp() override {
+    storage::ScratchFolder::SetUp();
+    at::set_num_threads(1);
+  }
+
+  DetectorTrainingOptions small_run() const {
+    simulation::SimulationOptions world{.scenes = 4};
+    world.world.frames = 3;
+    simulation::simulate(world, 7, 1, folder_ / "world");
+    DetectorTrainingOptions options;
+    options.data.root = (folder_ / "world").string();
+    options.data.version = "v1.0-simulated";
+    options.data.threads = 1;
+    options.detector.router.mode = nn::RouterMode::kLearned;
+    options.detector.bias.segments = true;
+    options.detector.head.num_queries = 20;
+    options.loop.steps = 6;
+    options.loop.checkpoint_every = 3;
+    options.loop.average = {.enabled = true};
+    options.evaluation.limit = 2;
+    options.health.interval = 2;
+    options.log_every = 2;
+    return options;
+  }
+
+  DetectorRunResult train(const DetectorTrainingOptions& options, const char* folder, const std::string& device,
+                          std::int64_t stop_after = -1, bool resume = false) const {
+    std::int64_t done = 0;
+    DetectorRunRequest request{.options = options, .out = folder_ / folder, .resume = resume, .device = device};
+    request.after_step = [&](const train::StepReport& report, const std::string&) {
+      EXPECT_TRUE(std::isfinite(report.loss));
+      losses_.push_back(report.loss);
+      ++done;
+    };
+    request.stop_requested = [&] { return stop_after >= 0 && done >= stop_after; };
+    return train_detector(request);
+  }
+  mutable std::vector<double> losses_;
+};
+
+TEST_F(TrainingOnDevice, ADetectorTrainsThereAndGoesOnHere) {
+  const auto options = small_run();
+  const std::string there = test_device().str();
+  EXPECT_TRUE(train(options, "host", "cpu").finished);
+  const auto expected = losses_;
+  losses_.clear();
+  EXPECT_FALSE(train(options, "moved", there, 3).finished);
+  const auto result = train(options, "moved", "cpu", -1, true);
+  EXPECT_TRUE(result.finished);
+  EXPECT_EQ(result.first_step, 3);
+  ASSERT_EQ(losses_.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(losses_[i], expected[i], 2e-3 * std::abs(expected[i])) << "step " << i + 1;
+  // The other way round, and to the end, with the evaluation there.
+  losses_.clear();
+  EXPECT_FALSE(train(options, "back", "cpu", 3).finished);
+  const auto back = train(options, "back", there, -1, true);
+  EXPECT_TRUE(back.finished);
+  ASSERT_TRUE(back.evaluation);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(losses_[i], expected[i], 2e-3 * std::abs(expected[i])) << "step " << i + 1;
+}
+
+TEST_F(TrainingOnDevice, FewShotTrainsThereAndGoesOnHere) {
+  FewshotOptions options;
+  options.source.test_classes = 5;
+  options.source.glyphs = {.classes = 13, .hands = 6, .size = 16, .domains = {"ink", "inverted", "noisy"}};
+  options.episode = {.n_way = 4, .k_shot = 2, .queries = 2, .cross_domain = true};
+  options.model.encoder.channels = 8;
+  options.model.domain_width = 16;
+  options.training.episodes = 8;
+  options.training.checkpoint_every = 4;
+  options.training.log_every = 2;
+  options.tests = {{.n_way = 5, .k_shot = 1, .queries = 3, .episodes = 10}};
+  options.leak_episodes = 4;
+  const std::string config = config::to_toml(options), there = test_device().str();
+  int asked = 0;
+  const auto stopped = run_fewshot(
+      options, {.threads = 1, .out = folder_ / "few", .device = there, .config = config, .stop_requested = [&asked] {
+                  return ++asked > 2;
+                }});
+  EXPECT_FALSE(stopped.complete);
+  const auto resumed =
+      run_fewshot(options, {.threads = 1, .out = folder_ / "few", .resume = true, .device = "cpu", .config = config});
+  EXPECT_TRUE(resumed.complete);
+  EXPECT_EQ(resumed.episodes, 8);
+  const auto whole = run_fewshot(options, {.threads = 1, .device = there});
+  EXPECT_TRUE(whole.complete);
+  EXPECT_TRUE(std::isfinite(whole.last_loss));
+  EXPECT_EQ(whole.leaks.size(), 3U);
+}
+
+// Of a step without statistics: what matching reads, the losses, the gradient's norm, the queries' positions (the
+// router's, and those that every layer refines), and in both passes of every biased attention the rows to recompute.
+TEST(TrainingStep, WaitsForTheHostAKnownNumberOfTimes) {
+  auto options = detection::examples::tiny_options();
+  options.router.mode = nn::RouterMode::kLearned;
+  options.bias.segments = true;
+  detection::Detector detector(options, 1);
+  detector->to(test_device());
+  train::TrainingLoop loop(*detector, {.steps = 3, .average = {.enabled = true}});
+  detector->train();
+  const auto batch = detection::examples::example_batch(options, 2, 3);
+  const auto step = [&] {
+    return loop.train_step([&](std::int64_t number) -> train::NamedLosses {
+      return detector->losses(detector->forward(batch, {.step = number}), batch).terms;
+    });
+  };
+  step();  // the optimiser makes its state
+  reset_traffic();
+  step();
+  const auto seen = traffic();
+  const std::int64_t layers = options.head.decoder.num_layers;
+  const std::int64_t matching = 2, logging = 2, positions = 1 + layers;
+  EXPECT_EQ(seen.numbers_read, 0);
+  EXPECT_EQ(seen.waits(), matching + logging + positions + 2 * layers);
+}
+
+TEST(VerifyOnDevice, EveryPromiseHolds) {
+  const auto checks = verification::verify({}, 1, test_device().str());
+  EXPECT_GE(checks.size(), 9U);
+  for (const auto& check : checks) EXPECT_TRUE(check.passed) << check.promise << ": " << check.measured;
+}
+
+TEST(DeviceNames, OthersAreRefusedInASentence) {
+  EXPECT_EQ(nn::device_from("cpu"), torch::kCPU);
+  EXPECT_EQ(nn::device_from(test_device().str()), test_device());
+  EXPECT_EQ(error_of([] { nn::device_from("gpu"); }), "device must be cpu, cuda or cuda:N, got \"gpu\"");
+  if (test_device().is_cuda()) return;
+  EXPECT_EQ(error_of([] { nn::device_from("cuda:1"); }),
+            "device must be cpu, cuda or cuda:N, got \"cuda:1\": this torch was built without cuda");
+}
+
+}  // namespace
+}  // namespace camber::runs
