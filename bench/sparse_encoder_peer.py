@@ -10,10 +10,7 @@ by 0.4 m ten times as if it were ten sweeps; where there is none, rings drawn on
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +21,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from peer_process import PeerProcess, parse_arguments, show
 
 ROOT = Path(__file__).resolve().parents[1]
 SHAPE = (41, 1024, 1024)  # (z, y, x)
@@ -233,38 +232,6 @@ def serve(name: str, folder: Path, threads: int, processor: bool) -> None:
         print(milliseconds, flush=True)
 
 
-class Peer:
-    """The parent's end of a peer's process."""
-
-    def __init__(self, name: str, folder: Path, threads: int, clock: str) -> None:
-        self.name = name
-        command = [sys.executable, __file__, "--serve", name, "--folder", str(folder), "--threads", str(threads)]
-        # Threads that wait without spinning: an idle peer must not disturb the one that runs.
-        environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
-        self.process = subprocess.Popen(
-            [*command, "--clock", clock], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-        self.available = self.answer() == "ready"
-
-    def answer(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def run(self, step: str, cloud: str) -> float:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{step} {cloud}\n")
-        self.process.stdin.flush()
-        answer = self.answer()
-        if not answer:
-            raise RuntimeError(f"[bench peers] {self.name} ended before it answered")
-        return float(answer)
-
-    def end(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
-
-
 # --- the run ---
 
 
@@ -304,18 +271,19 @@ def measure(threads: int, repeats: int, clock: str) -> dict[str, Any]:
             features = features / np.abs(features).max(0).clip(min=1e-6)
             np.savez(folder / f"{cloud}.npz", features=features, sites=sites)
             sizes[cloud] = (len(sites), gigaflops(features, sites))
-        started = [Peer(name, folder, threads, clock) for name in PEERS]
+        started = [PeerProcess(__file__, name, folder, threads, "--clock", clock) for name in PEERS]
         peers = [peer for peer in started if peer.available]
         peak = measured_peak(threads)
         for cloud, (voxels, gflop) in sizes.items():
             for step in ("forward", "both"):
                 runners = [peer for peer in peers if step == "forward" or not peer.name.endswith("bfloat16")]
-                best = {peer.name: peer.run(step, cloud) for peer in runners}
+                best = {peer.name: float(peer.ask(f"{step} {cloud}")) for peer in runners}
                 errors = {peer.name: difference(folder, peer.name, step, cloud) for peer in runners}
                 for name, error in errors.items():
                     check_same(name, threads, error)
                 for _ in range(repeats):
-                    best = {peer.name: min(best[peer.name], peer.run(step, cloud)) for peer in runners}
+                    for peer in runners:
+                        best[peer.name] = min(best[peer.name], float(peer.ask(f"{step} {cloud}")))
                 peak = max(peak, measured_peak(threads))
                 work = gflop * (1 if step == "forward" else 3)
                 for name, milliseconds in best.items():
@@ -339,33 +307,21 @@ def measure(threads: int, repeats: int, clock: str) -> dict[str, Any]:
     return {"threads": threads, "clock": clock, "repeats": repeats, "peak": peak, "rows": rows, "missing": missing}
 
 
+def lines_of(row: dict[str, Any]) -> Iterator[str]:
+    yield (
+        f"{row['name']:<18} {row['cloud']:<12} {row['pass']:<8} {row['milliseconds']:8.1f} {row['gflops']:8.1f} "
+        f"{100 * row['share_of_peak']:7.1f} {row['speedup']:6.2f} {row['difference']:9.1e}"
+    )
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of every peer")
-    parser.add_argument("--repeats", type=int, default=7, help="runs of each peer, in turns; the best counts")
-    parser.add_argument("--clock", choices=("wall", "processor"), default="wall", help="processor: on a busy machine")
-    parser.add_argument("--out", type=Path, help="JSON file to write beside the table")
-    parser.add_argument("--serve", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parse_arguments(__doc__, repeats=7)
     if arguments.serve:
         serve(arguments.serve, arguments.folder, arguments.threads, arguments.clock == "processor")
         return
     answer = measure(arguments.threads, arguments.repeats, arguments.clock)
-    print(
-        f"{'sparse encoder':<18} {'cloud':<12} {'pass':<8} {'ms':>8} {'GFLOP/s':>8} {'% peak':>7} {'x':>6} {'differs':>9}"
-    )
-    for row in answer["rows"]:
-        print(
-            f"{row['name']:<18} {row['cloud']:<12} {row['pass']:<8} {row['milliseconds']:8.1f} {row['gflops']:8.1f} "
-            f"{100 * row['share_of_peak']:7.1f} {row['speedup']:6.2f} {row['difference']:9.1e}"
-        )
-    for name in answer["missing"]:
-        print(f"{name:<18} not measured: the package is not installed or failed above")
-    if arguments.out:
-        part = arguments.out.with_suffix(".part")
-        part.write_text(json.dumps(answer, indent=2) + "\n")
-        part.replace(arguments.out)
+    head = f"{'sparse encoder':<18} {'cloud':<12} {'pass':<8} {'ms':>8} {'GFLOP/s':>8} {'% peak':>7} {'x':>6} {'differs':>9}"
+    show(answer, head, lines_of, arguments.out)
 
 
 if __name__ == "__main__":

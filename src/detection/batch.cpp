@@ -115,6 +115,17 @@ void copy_image(const sensors::CameraView& view, const ByteValues& values, float
       planes[plane * pixels + i] = values.of_plane[static_cast<std::size_t>(plane)][*byte++];
 }
 
+// Zeros, the mean colour of CMT's images and black of the others, where the mask covers the image.
+void cover_image(const sensors::GridMask& mask, std::int64_t width, std::int64_t height, float* planes) {
+  const std::vector<bool> rows = mask.open_rows(height), columns = mask.open_columns(width);
+  for (std::int64_t plane = 0; plane < 3; ++plane)
+    for (std::int64_t row = 0; row < height; ++row, planes += width) {
+      if (rows[static_cast<std::size_t>(row)]) continue;
+      for (std::int64_t column = 0; column < width; ++column)
+        if (!columns[static_cast<std::size_t>(column)]) planes[column] = 0;
+    }
+}
+
 void add_images(DetectorBatch& batch, std::span<const sensors::LoadedSample> samples, const DetectorOptions& options) {
   const ByteValues values(options.encoder.kind);
   const auto& cameras = samples[0].sensor_frame.frame.cameras;
@@ -125,8 +136,10 @@ void add_images(DetectorBatch& batch, std::span<const sensors::LoadedSample> sam
     auto run = torch::empty({batch.size, static_cast<std::int64_t>(end - first), 3, height, width}, torch::kFloat);
     auto* out = run.data_ptr<float>();
     for (const auto& sample : samples)
-      for (std::size_t v = first; v < end; ++v, out += 3 * width * height)
+      for (std::size_t v = first; v < end; ++v, out += 3 * width * height) {
         copy_image(sample.sensor_frame.frame.cameras[v], values, out);
+        if (sample.augmentation.grid_mask) cover_image(*sample.augmentation.grid_mask, width, height, out);
+      }
     batch.images.push_back(run);
     first = end;
   }

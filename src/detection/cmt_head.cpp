@@ -5,8 +5,10 @@
 #include <cmath>
 
 #include "camber/detection/box_coding.h"
+#include "camber/nn/affine.h"
 #include "detection/denoising.h"
 #include "detection/initial_values.h"
+#include "detection/normed_convolution.h"
 #include "detection/position_embedding.h"
 #include "detection/task_heads.h"
 
@@ -68,7 +70,8 @@ CmtHeadImpl::CmtHeadImpl(const DetectorOptions& options) : options_(options) {
     shared_conv_ = register_module(
         "shared_conv",
         torch::nn::Conv2d(torch::nn::Conv2dOptions(options.encoder.bev_channels, width, 3).padding(1).bias(false)));
-    shared_norm_ = register_module("shared_norm", torch::nn::BatchNorm2d(width));
+    shared_norm_ = register_module("shared_norm", nn::BatchNorm2d(width));
+    shared_layer_ = std::make_shared<NormedConvolution>();
   }
   if (options.encoder.camera_channels != width)
     camera_projection_ = register_module(
@@ -145,11 +148,12 @@ torch::Tensor CmtHeadImpl::key_positions(const nn::SensorScene& scene, std::int6
 torch::Tensor CmtHeadImpl::memory_of(const KeyMaps& maps, const DetectorBatch& batch) {
   TORCH_CHECK_VALUE(batch.scene.has_grid, "[Detector] scene must have a grid: its first keys are the detector's map");
   const std::int64_t width = options_.head.decoder.width, grid_keys = batch.scene.grid.keys();
-  const auto type = reference_points_.options().requires_grad(false);
+  const auto& present = maps.bev.defined() ? maps.bev : maps.cameras.defined() ? maps.cameras : reference_points_;
+  const auto type = present.options().requires_grad(false);
   torch::Tensor grid = torch::zeros({batch.size, grid_keys, width}, type);
   if (maps.bev.defined()) {
     auto map = maps.bev;
-    if (shared_conv_) map = torch::relu(shared_norm_->forward(shared_conv_->forward(map)));
+    if (shared_conv_) map = (*shared_layer_)(*shared_conv_, *shared_norm_, map);
     grid = map.permute({0, 2, 3, 1}).flatten(1, 2);
     if (grid_norm_) grid = grid_norm_->forward(grid);
   }
@@ -159,7 +163,7 @@ torch::Tensor CmtHeadImpl::memory_of(const KeyMaps& maps, const DetectorBatch& b
   if (maps.cameras.defined()) {
     cameras = maps.cameras;
     if (camera_projection_)
-      cameras = torch::linear(cameras, camera_projection_->weight.flatten(1), camera_projection_->bias);
+      cameras = nn::affine(cameras, camera_projection_->weight.flatten(1), camera_projection_->bias);
     if (camera_norm_) cameras = camera_norm_->forward(cameras);
   }
   return torch::cat({grid, cameras}, 1);
@@ -170,7 +174,7 @@ torch::Tensor CmtHeadImpl::query_positions(const torch::Tensor& references, cons
   if (cue_input_) {
     const auto cues = torch::cat(
         {by_sensor(batch.age, options_.num_sensors()) - 0.5, by_sensor(batch.level, options_.num_sensors())}, 1);
-    position = position + cue_input_->forward(cues.to(position.scalar_type())).unsqueeze(1);
+    position = position + cue_input_->forward(cues.to(position.options().requires_grad(false))).unsqueeze(1);
   }
   return position;
 }

@@ -25,12 +25,19 @@ struct CmtHeadImpl::Pass {
 namespace {
 
 torch::Tensor shuffled(const torch::Tensor& trust, std::uint64_t seed) {
-  return trust.index_select(1, torch::tensor(random::Stream(seed, "shuffle").permutation(trust.size(1))));
+  return trust.index_select(
+      1, torch::tensor(random::Stream(seed, "shuffle").permutation(trust.size(1))).to(trust.device()));
 }
 
 // The true quality of each sensor as trust, 2 q - 1, the same for all queries of a frame: it tells nothing of objects.
 torch::Tensor oracle_trust(const DetectorBatch& batch, std::int64_t sensors, std::int64_t queries) {
   return (2 * by_sensor(batch.quality, sensors) - 1).unsqueeze(1).expand({batch.size, queries, sensors});
+}
+
+// Ranks draw numbers of their own; a batch that is no share of another draws those of a single process.
+std::uint64_t dropout_key(const char* name, const ForwardOptions& options) {
+  const auto stream = random::Stream(options.seed, name).at(static_cast<std::uint64_t>(options.step));
+  return options.first_frame == 0 ? stream.key() : stream.at(static_cast<std::uint64_t>(options.first_frame)).key();
 }
 
 AddedBias added_by(const ops::StructuredBias& bias, const DetectorBatch& batch) {
@@ -44,7 +51,7 @@ AddedBias added_by(const ops::StructuredBias& bias, const DetectorBatch& batch) 
   }
   if (bias.segments && bias.segments->value) {
     const auto by_map = bias.segments->value->detach().permute({3, 0, 1, 2});  // [M, B, Hb, Q]
-    const auto delivers = batch.available.t();
+    const auto delivers = batch.available.to(by_map.device()).t();
     added.lidar_segment = by_map.slice(0, 0, 1).index({delivers.slice(0, 0, 1)});
     added.camera_segments = by_map.slice(0, 1).index({delivers.slice(0, 1)});
   }
@@ -55,21 +62,20 @@ AddedBias added_by(const ops::StructuredBias& bias, const DetectorBatch& batch) 
 
 torch::Tensor CmtHeadImpl::trust_of(const Pass& pass, const DetectorBatch& batch, const ForwardOptions& options) {
   const std::int64_t queries = pass.references.size(1), sensors = options_.num_sensors();
-  const auto type = pass.memory.content.scalar_type();
+  const auto type = pass.query_position.options().requires_grad(false);  // the memory may be in bfloat16
   const auto oracle = [&] { return oracle_trust(batch, sensors, queries).to(type); };
   if (options.trust == TrustControl::kOracle) return oracle();
   if (options.trust == TrustControl::kZero)
     return torch::zeros({batch.size, queries, sensors}, pass.query_position.options());
   nn::RouterInputs inputs{.query_position = pass.query_position,
-                          .memory = pass.memory.content,
-                          .memory_position = pass.memory.position,
+                          .memory = pass.memory.content.to(type),
+                          .memory_position = pass.memory.position.to(type),
                           .projected_memory = pass.memory.router,
                           .projection = pass.projection,
                           .scene = &batch.scene};
   inputs.cues = {.age = by_sensor(batch.age, sensors).to(type), .level = by_sensor(batch.level, sensors).to(type)};
   inputs.shuffle_seed = options.seed;
-  inputs.dropout_seed =
-      random::Stream(options.seed, "dropout.router").at(static_cast<std::uint64_t>(options.step)).key();
+  inputs.dropout_seed = dropout_key("dropout.router", options);
   if (options_.router.mode == nn::RouterMode::kOracle) inputs.labels = oracle();
   auto trust = router->forward(inputs);
   switch (options.trust) {
@@ -96,7 +102,8 @@ void CmtHeadImpl::predict(Pass& pass, std::int64_t layer, const torch::Tensor& s
 ops::StructuredBias CmtHeadImpl::bias_of(Pass& pass, const DetectorBatch& batch, std::int64_t layer) {
   if (!attention_bias) return {.segments = ops::Segments{.offsets = pass.segment_offsets}};
   if (layer > 0 && options_.bias.centre == nn::WindowCentre::kRefined) {
-    const auto boxes = decode_boxes(pass.codes.back().detach(), options_.head.box_code);
+    // Copied to the host once for both of its readers.
+    const auto boxes = decode_boxes(pass.codes.back().detach(), options_.head.box_code).cpu();
     const auto projection = nn::project_queries(boxes.narrow(-1, 0, 3), batch.scene, batch.available);
     pass.windows = attention_bias->windows(projection, batch.scene, boxes.narrow(-1, 0, 7));
   }
@@ -110,10 +117,9 @@ nn::DecoderOutput CmtHeadImpl::decode_queries(Pass& pass, const DetectorBatch& b
                            .memory_position = pass.memory.position,
                            .projected_memory = pass.memory.decoder,
                            .self_blocked = pass.blocked,
-                           .cross_masks = {.segment_available = batch.available},
+                           .cross_masks = {.segment_available = batch.available.to(pass.query_position.device())},
                            .implementation = options.implementation};
-  inputs.dropout_seed =
-      random::Stream(options.seed, "dropout.decoder").at(static_cast<std::uint64_t>(options.step)).key();
+  inputs.dropout_seed = dropout_key("dropout.decoder", options);
   if (options.statistics)
     inputs.statistics_from = 0;
   else if (options.attention_mass)
@@ -144,14 +150,15 @@ HeadMemory CmtHeadImpl::memory_at(const KeyMaps& maps, const DetectorBatch& batc
                                   const std::optional<torch::Tensor>& positions) {
   const auto content = memory_of(maps, batch);
   const auto known = positions ? *positions : positions_->keys(batch.scene, batch.size);
-  return {.content = content, .position = known.expand({batch.size, -1, -1})};
+  return {.content = content, .position = known.to(content.scalar_type()).expand({batch.size, -1, -1})};
 }
 
 HeadMemory CmtHeadImpl::remember(const KeyMaps& maps, const DetectorBatch& batch) {
   TORCH_CHECK(!is_training(), "[CmtHead] remember must be called in eval mode");
   HeadMemory memory = memory_at(maps, batch, std::nullopt);
   memory.decoder = decoder->project_memory(memory.content, memory.position);
-  if (router) memory.router = router->project_memory(memory.content, memory.position);
+  const auto type = reference_points_.scalar_type();
+  if (router) memory.router = router->project_memory(memory.content.to(type), memory.position.to(type));
   return memory;
 }
 
@@ -166,8 +173,8 @@ DetectorOutput CmtHeadImpl::forward(const HeadMemory& memory, const DetectorBatc
   pass.segment_offsets = torch::tensor(batch.scene.layout().segment_offsets(), torch::kLong);
   const auto learned = references().unsqueeze(0).expand({batch.size, -1, -1});
   const std::int64_t extra = denoising.count, queries = options_.head.num_queries;
-  pass.references = extra > 0 ? torch::cat({denoising.references.to(learned.scalar_type()), learned}, 1) : learned;
-  if (extra > 0) pass.blocked = denoising_mask(denoising, queries);
+  pass.references = extra > 0 ? torch::cat({denoising.references.to(learned.options()), learned}, 1) : learned;
+  if (extra > 0) pass.blocked = denoising_mask(denoising, queries).to(learned.device());
   pass.query_position = query_positions(pass.references, batch);
   DetectorOutput output;
   output.references = learned;

@@ -9,9 +9,8 @@
 namespace camber::detection {
 
 DenoisingQueries make_denoising_queries(const DetectorBatch& batch, const DetectorOptions& options, std::uint64_t seed,
-                                        std::int64_t step) {
+                                        std::int64_t step, std::int64_t first_frame, std::int64_t most) {
   const auto& settings = options.loss.denoising;
-  std::int64_t most = 0;
   for (const auto& targets : batch.targets) most = std::max(most, targets.labels.size(0));
   DenoisingQueries result;
   if (!settings.enabled || most == 0) return result;
@@ -29,7 +28,7 @@ DenoisingQueries make_denoising_queries(const DetectorBatch& batch, const Detect
     const auto& targets = batch.targets[static_cast<std::size_t>(b)];
     const auto boxes = targets.boxes.contiguous();
     const auto* box = boxes.const_data_ptr<float>();
-    random::Stream draws = stream.at(static_cast<std::uint64_t>(b));
+    random::Stream draws = stream.at(static_cast<std::uint64_t>(first_frame + b));
     for (std::int64_t g = 0; g < result.groups; ++g)
       for (std::int64_t i = 0; i < targets.labels.size(0); ++i) {
         const std::int64_t at = b * result.count + g * most + i;

@@ -21,8 +21,9 @@ std::string calibration_key(const nn::SensorScene& scene) {
 
 }  // namespace
 
-torch::Tensor PositionCache::get(const nn::SensorScene& scene, const std::function<torch::Tensor()>& compute) {
-  const auto key = calibration_key(scene);
+torch::Tensor PositionCache::get(const nn::SensorScene& scene, torch::Device device,
+                                 const std::function<torch::Tensor()>& compute) {
+  const auto key = device.str() + calibration_key(scene);
   {
     const std::lock_guard lock(mutex_);
     const auto at = known_.find(key);

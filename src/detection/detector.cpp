@@ -7,6 +7,7 @@
 
 #include "camber/detection/box_coding.h"
 #include "camber/detection/cmt_head.h"
+#include "camber/nn/batch_norm.h"
 #include "detection/denoising.h"
 #include "detection/encoders.h"
 #include "detection/initial_values.h"
@@ -21,7 +22,7 @@ torch::Tensor scatter_rows(const torch::Tensor& encoded, const torch::Tensor& el
   if (elements.size(0) == total) return encoded;
   auto sizes = encoded.sizes().vec();
   sizes[0] = total;
-  return torch::zeros(sizes, encoded.options()).index_copy(0, elements, encoded);
+  return torch::zeros(sizes, encoded.options()).index_copy(0, elements.to(encoded.device()), encoded);
 }
 
 // Batch elements whose LiDAR delivers.
@@ -29,9 +30,29 @@ torch::Tensor with_lidar(const DetectorBatch& batch) {
   return batch.available.select(1, 0).nonzero().squeeze(1);
 }
 
+// Images of cameras that deliver, of each run.
+std::vector<torch::Tensor> delivered_images(const DetectorBatch& batch) {
+  std::vector<torch::Tensor> runs;
+  std::int64_t first = 1;
+  for (const auto& run : batch.images) {
+    runs.push_back(batch.available.narrow(1, first, run.size(1)).reshape({-1}).nonzero().squeeze(1));
+    first += run.size(1);
+  }
+  return runs;
+}
+
+// Whether a gradient is wanted of an encoder or of what enters it. One that is frozen records nothing: its activations
+// are freed as it goes, and it runs as in inference.
+bool wants_gradient(const torch::nn::Module& encoder, const torch::Tensor& input) {
+  if (!torch::GradMode::is_enabled()) return false;
+  const auto parameters = encoder.parameters();
+  return input.requires_grad() ||
+         std::any_of(parameters.begin(), parameters.end(), [](const torch::Tensor& p) { return p.requires_grad(); });
+}
+
 // Maps that other encoders made; refuses shapes that are not the options'.
-KeyMaps given_maps(const DetectorBatch& batch, const EncoderOptions& options) {
-  KeyMaps maps{.bev = batch.bev_features, .cameras = {}};
+KeyMaps given_maps(const DetectorBatch& batch, const EncoderOptions& options, torch::Device device) {
+  KeyMaps maps{.bev = batch.bev_features.defined() ? batch.bev_features.to(device) : batch.bev_features, .cameras = {}};
   const auto& grid = batch.scene.grid;
   TORCH_CHECK_VALUE(!maps.bev.defined() || maps.bev.sizes() == torch::IntArrayRef({batch.size, options.bev_channels,
                                                                                    grid.rows(), grid.columns()}),
@@ -43,7 +64,7 @@ KeyMaps given_maps(const DetectorBatch& batch, const EncoderOptions& options) {
     TORCH_CHECK_VALUE(run.dim() == 5 && run.size(0) == batch.size && run.size(2) == options.camera_channels,
                       "[Detector] camera_features must be [", batch.size, ", cameras, ", options.camera_channels,
                       ", rows, columns], got ", run.sizes());
-    runs.push_back(run.permute({0, 1, 3, 4, 2}).flatten(1, 3));
+    runs.push_back(run.to(device).permute({0, 1, 3, 4, 2}).flatten(1, 3));
     keys += runs.back().size(1);
   }
   if (runs.empty()) return maps;
@@ -52,6 +73,12 @@ KeyMaps given_maps(const DetectorBatch& batch, const EncoderOptions& options) {
                     ", got ", keys);
   maps.cameras = torch::cat(runs, 1);
   return maps;
+}
+
+std::int64_t most_objects(const DetectorBatch& batch, distributed::ProcessGroup* group) {
+  std::int64_t most = 0;
+  for (const auto& targets : batch.targets) most = std::max(most, targets.labels.size(0));
+  return group == nullptr ? most : static_cast<std::int64_t>(group->largest({static_cast<double>(most)})[0]);
 }
 
 // Where centres of boxes may lie: as the options say, or a tenth beyond the space: boxes may reach out of it, wild ones
@@ -80,6 +107,8 @@ struct DetectorImpl::Parts {
   std::shared_ptr<CameraEncoderImpl> camera_encoder;
   CmtHead head{nullptr};
   PositionCache positions;
+  std::shared_ptr<distributed::ProcessGroup> group;  // null: batches are whole
+  bool statistics = false;                           // batch norms measure the whole batch
 };
 
 DetectorImpl::DetectorImpl(DetectorOptions options, std::uint64_t seed)
@@ -104,47 +133,78 @@ DetectorImpl::DetectorImpl(DetectorOptions options, std::uint64_t seed)
 
 DetectorImpl::~DetectorImpl() = default;
 
+void DetectorImpl::share_batches(std::shared_ptr<distributed::ProcessGroup> group, bool statistics) {
+  parts_->group = group && !group->is_alone() ? std::move(group) : nullptr;
+  parts_->statistics = parts_->group && statistics;
+  nn::share_statistics(*this, statistics ? parts_->group : nullptr);
+}
+
 GroupedPoints DetectorImpl::voxelise(const DetectorBatch& batch) const {
   if (!parts_->lidar_encoder) return {};
   return parts_->lidar_encoder->group(batch.points, batch.point_offsets, with_lidar(batch));
 }
 
-KeyMaps DetectorImpl::encode(const DetectorBatch& batch, const GroupedPoints& points) const {
-  KeyMaps maps;
-  const auto type = parts_->head->parameters().front().scalar_type();
-  const auto present = batch.available;
+torch::ScalarType DetectorImpl::map_type() const {
+  if (!options_.in_bfloat16()) return parts_->head->parameters().front().scalar_type();
+  TORCH_CHECK_VALUE(!is_training(), "[Detector] precision must be float32 in training, got bfloat16");
+  TORCH_CHECK_VALUE(!torch::GradMode::is_enabled(),
+                    "[Detector] precision must be float32 where gradients are asked for, got bfloat16 (without them: "
+                    "torch::NoGradGuard)");
+  return torch::kBFloat16;
+}
+
+// How many a rank encodes at the most: what one sees all encode, if it be of nothing, for their batch norms wait for
+// each other.
+std::int64_t DetectorImpl::most_of_a_rank(std::int64_t own) const {
+  if (!parts_->statistics || !is_training()) return own;
+  return static_cast<std::int64_t>(parts_->group->largest({static_cast<double>(own)})[0]);
+}
+
+torch::Tensor DetectorImpl::encode_points(const DetectorBatch& batch, const GroupedPoints& points) const {
   const auto clouds = with_lidar(batch);
   TORCH_CHECK_VALUE(parts_->lidar_encoder || clouds.size(0) == 0,
                     "[Detector] available must be false for the LiDAR: this detector looks with cameras alone");
+  if (most_of_a_rank(clouds.size(0)) == 0) return {};
+  static_cast<void>(map_type());  // refuses bfloat16 where it cannot be
+  const torch::AutoGradMode mode(wants_gradient(*parts_->lidar_encoder, points.features));
+  return scatter_rows(parts_->lidar_encoder->forward(points, clouds.size(0)), clouds, batch.size);
+}
+
+torch::Tensor DetectorImpl::encode_images(const DetectorBatch& batch) const {
+  const auto type = map_type();
   TORCH_CHECK_VALUE(parts_->camera_encoder || batch.scene.num_maps() == 1,
                     "[Detector] scene must have no cameras: this detector looks with the LiDAR alone");
-  if (clouds.size(0) > 0)
-    maps.bev = scatter_rows(parts_->lidar_encoder->forward(points, clouds.size(0)), clouds, batch.size);
+  const auto seen = delivered_images(batch);
   std::vector<torch::Tensor> runs;
-  std::int64_t first = 1;
+  std::size_t first = 0;  // camera of the run
   bool any = false;
-  for (const auto& run : batch.images) {
+  for (std::size_t r = 0; r < seen.size(); ++r) {
+    const auto& run = batch.images[r];
     const std::int64_t count = run.size(1), total = batch.size * count;
-    const auto seen = present.narrow(1, first, count).reshape({-1}).nonzero().squeeze(1);
-    first += count;
-    const auto images = run.flatten(0, 1).to(type);
+    const auto images = run.flatten(0, 1).to(device(), type);
     torch::Tensor keys;
-    if (seen.size(0) > 0) {
-      const auto map = parts_->camera_encoder->forward(seen.size(0) == total ? images : images.index_select(0, seen));
-      keys = scatter_rows(map.permute({0, 2, 3, 1}).flatten(1, 2), seen, total);
+    if (most_of_a_rank(seen[r].size(0)) > 0) {
+      const torch::AutoGradMode mode(wants_gradient(*parts_->camera_encoder, images));
+      const auto map = parts_->camera_encoder->forward(
+          seen[r].size(0) == total ? images : images.index_select(0, seen[r].to(images.device())));
+      keys = scatter_rows(map.permute({0, 2, 3, 1}).flatten(1, 2), seen[r], total);
       any = true;
     } else {
-      const auto& camera = batch.scene.cameras[0][static_cast<std::size_t>(first - 1 - count)];
+      const auto& camera = batch.scene.cameras[0][first];
       keys = torch::zeros({total, camera.keys(), options_.encoder.camera_channels}, images.options());
     }
+    first += static_cast<std::size_t>(count);
     runs.push_back(keys.view({batch.size, -1, keys.size(-1)}));
   }
-  if (any) maps.cameras = torch::cat(runs, 1);
-  return maps;
+  return any ? torch::cat(runs, 1) : torch::Tensor{};
+}
+
+KeyMaps DetectorImpl::encode(const DetectorBatch& batch, const GroupedPoints& points) const {
+  return {.bev = encode_points(batch, points), .cameras = encode_images(batch)};
 }
 
 KeyMaps DetectorImpl::encode(const DetectorBatch& batch) const {
-  return options_.encoder.kind == EncoderKind::kFeatures ? given_maps(batch, options_.encoder)
+  return options_.encoder.kind == EncoderKind::kFeatures ? given_maps(batch, options_.encoder, device())
                                                          : encode(batch, voxelise(batch));
 }
 
@@ -156,7 +216,8 @@ DetectorOutput DetectorImpl::run(const DetectorBatch& batch, const ForwardOption
                                  const std::optional<torch::Tensor>& key_positions) {
   DenoisingQueries denoising;
   if (is_training() && options.denoising && !batch.targets.empty())
-    denoising = make_denoising_queries(batch, options_, options.seed, options.step);
+    denoising = make_denoising_queries(batch, options_, options.seed, options.step, options.first_frame,
+                                       most_objects(batch, parts_->group.get()));
   return parts_->head->forward(encode(batch), batch, denoising, options, key_positions);
 }
 
@@ -166,7 +227,11 @@ torch::Tensor DetectorImpl::key_positions(const nn::SensorScene& scene) {
 
 torch::Tensor DetectorImpl::kept_key_positions(const nn::SensorScene& scene) {
   return parts_->positions.get(
-      scene, [&] { return key_positions(scene); });
+      scene, device(), [&] { return key_positions(scene).to(map_type()); });
+}
+
+torch::Device DetectorImpl::device() const {
+  return parts_->head->parameters().front().device();
 }
 
 CmtHead DetectorImpl::head() const {
@@ -174,8 +239,9 @@ CmtHead DetectorImpl::head() const {
 }
 
 Losses DetectorImpl::losses(const DetectorOutput& output, const DetectorBatch& batch) {
-  auto losses = detector_losses(output, batch, options_);
-  if (parts_->head->attention_bias) {
+  auto losses = detector_losses(output, batch, options_, parts_->group.get());
+  const bool once = !parts_->group || parts_->group->is_first();  // it looks at no frame
+  if (parts_->head->attention_bias && once) {
     auto bias = parts_->head->attention_bias;
     if (bias->options.scale.l2_weight > 0 || bias->options.segment_scale.l2_weight > 0)
       losses.terms.emplace_back("scale", bias->penalty());
@@ -194,9 +260,11 @@ void DetectorImpl::train(bool on) {
 std::vector<std::vector<Detection>> DetectorImpl::decode(const DetectorOutput& output,
                                                          const DetectorBatch& batch) const {
   const torch::NoGradGuard guard;
-  const auto scores = torch::sigmoid(output.class_logits.select(0, -1)).to(torch::kDouble).contiguous();
-  const auto boxes = decode_boxes(output.codes.select(0, -1), options_.head.box_code).to(torch::kDouble).contiguous();
-  const auto host = [](const torch::Tensor& t) { return t.defined() ? t.to(torch::kDouble).contiguous() : t; };
+  const auto host = [](const torch::Tensor& t) {
+    return t.defined() ? t.to(torch::kCPU, torch::kDouble).contiguous() : t;
+  };
+  const auto scores = host(torch::sigmoid(output.class_logits.select(0, -1)));
+  const auto boxes = host(decode_boxes(output.codes.select(0, -1), options_.head.box_code));
   const auto trust = host(output.trust), mass = host(output.attention_mass);
   const std::int64_t queries = scores.size(1), classes = scores.size(2), total = queries * classes;
   const auto [low, high] = centre_limits(options_);

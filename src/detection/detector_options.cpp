@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "camber/eval/detection_box.h"
+#include "camber/kernels/isa.h"
 #include "detection/cmt/presets.h"
 
 namespace camber::detection {
@@ -15,6 +16,9 @@ namespace {
 
 // Rows and columns of the image must be whole cells: a cut cell would shift every projection.
 void check_stride(const char* name, std::int64_t size, std::int64_t stride) {
+  if (size < 2 * stride)
+    refuse(std::string(name) + " must be at least two feature cells of " + std::to_string(stride) + " pixels, got " +
+           std::to_string(size));
   if (size % stride != 0)
     refuse(std::string(name) + " must be a multiple of feature_stride " + std::to_string(stride) + ", got " +
            std::to_string(size));
@@ -51,11 +55,18 @@ void HeadOptions::validate() const {
   if (task_kernel % 2 == 0) refuse("head.task_kernel must be odd, got " + std::to_string(task_kernel));
   if (!centre_limits.empty() && centre_limits.size() != 6)
     refuse("head.centre_limits must hold six numbers or none, got " + std::to_string(centre_limits.size()));
+  for (std::size_t i = 0; i + 3 < centre_limits.size(); ++i)
+    if (!(centre_limits[i] < centre_limits[i + 3]))
+      refuse("head.centre_limits must rise from its first three numbers to its last, got " +
+             std::to_string(centre_limits[i]) + " to " + std::to_string(centre_limits[i + 3]));
 }
 
 void LossOptions::validate() const {
   if (code_weights.size() != 10)
     refuse("loss.code_weights must hold ten numbers, got " + std::to_string(code_weights.size()));
+  for (const double weight : code_weights)
+    if (!(weight >= 0 && weight <= kLargestWeight))
+      refuse("loss.code_weights must be 0 to 1e6, got " + std::to_string(weight));
 }
 
 namespace {
@@ -78,6 +89,44 @@ void check_cmt(const DetectorOptions& options) {
     refuse("encoder.bev_channels must be even for CMT's encoders, got " + std::to_string(encoder.bev_channels));
 }
 
+// bfloat16 without the processor's own products would be slower than float, and nobody asks for that.
+void check_precision(const DetectorOptions& options) {
+  if (!options.in_bfloat16()) return;
+  if (options.encoder.kind != EncoderKind::kCmt)
+    refuse("precision must be float32 with other encoders than CMT's, got bfloat16");
+  if (kernels::chosen_isa() != kernels::Isa::avx512_bf16)
+    refuse("precision must be float32 where the kernels have no products of bfloat16 (they run on " +
+           std::string(kernels::isa_name(kernels::chosen_isa())) + "), got bfloat16");
+}
+
+}  // namespace
+
+namespace {
+
+// A window of 2 n - 1 cells covers a map of n from wherever its centre lies: a wider one means something else.
+void check_window(const char* name, std::int64_t size, std::int64_t map) {
+  if (size > 2 * map - 1)
+    refuse(std::string(name) + " must be at most " + std::to_string(2 * map - 1) + " for a map of " +
+           std::to_string(map) + " cells, got " + std::to_string(size));
+}
+
+void check_windows(const DetectorOptions& options) {
+  const auto grid = options.space.grid();
+  const std::int64_t bev = std::max(grid.rows(), grid.columns());
+  const std::int64_t camera =
+      std::max(options.encoder.image_width, options.encoder.image_height) / options.encoder.feature_stride;
+  if (options.uses_lidar()) {
+    check_window("bias.bev_window", options.bias.bev_window, bev);
+    check_window("router.bev_window", options.router.bev_window, bev);
+  }
+  if (options.uses_cameras()) {
+    check_window("bias.camera_window", options.bias.camera_window, camera);
+    check_window("router.camera_window", options.router.camera_window, camera);
+  }
+  if (!options.bias.windows && !options.bias.segments)
+    refuse("bias.windows and bias.segments must not both be false with router.mode on: trust would move nothing");
+}
+
 }  // namespace
 
 void DetectorOptions::validate() const {
@@ -95,12 +144,14 @@ void DetectorOptions::validate() const {
     refuse("encoder.feature_stride must be 16 for the reference encoder, got " +
            std::to_string(encoder.feature_stride));
   if (encoder.kind == EncoderKind::kCmt) check_cmt(*this);
+  check_precision(*this);
   if (!head.shared_convolution && encoder.bev_channels != head.decoder.width)
     refuse("encoder.bev_channels must be the decoder's width " + std::to_string(head.decoder.width) +
            " without the shared convolution, got " + std::to_string(encoder.bev_channels));
   if (!has_router()) return;
   router.validate();
   bias.validate();
+  check_windows(*this);
   if (router.width != head.decoder.width)
     refuse("router.width must be the decoder's, " + std::to_string(head.decoder.width) + ", got " +
            std::to_string(router.width));

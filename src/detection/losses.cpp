@@ -11,10 +11,37 @@
 namespace camber::detection {
 namespace {
 
-std::int64_t num_objects(const DetectorBatch& batch) {
-  std::int64_t count = 0;
-  for (const auto& targets : batch.targets) count += targets.labels.size(0);
-  return count;
+// What terms are divided by.
+struct Counts {
+  double queries = 0, positives = 0;  // in all, and those that were matched
+  double denoising = 0;               // denoising queries that stand for an object
+  double objects = 0;
+  double routed = 0;  // queries whose trust has a label
+};
+
+// Matched queries of the last layer, and denoising ones of the foreground: object or -1, [B, D + Q].
+torch::Tensor routed_objects(const torch::Tensor& object, const DetectorOutput& output) {
+  const auto matched = object.select(0, object.size(0) - 1);
+  if (!output.denoising_trust.defined()) return matched;
+  return torch::cat({torch::where(output.denoising.background, torch::full_like(output.denoising.object, -1),
+                                  output.denoising.object),
+                     matched},
+                    1);
+}
+
+Counts counts_of(const torch::Tensor& object, const DetectorOutput& output, const DetectorBatch& batch) {
+  const auto number = [](const torch::Tensor& of) { return static_cast<double>(of.ge(0).sum().item<std::int64_t>()); };
+  Counts counts{.queries = static_cast<double>(object[0].numel()), .positives = number(object[0])};
+  if (output.denoising_logits.defined()) counts.denoising = number(output.denoising.object);
+  for (const auto& targets : batch.targets) counts.objects += static_cast<double>(targets.labels.size(0));
+  if (output.trust.defined()) counts.routed = number(routed_objects(object, output));
+  return counts;
+}
+
+Counts over_ranks(const Counts& own, distributed::ProcessGroup* group) {
+  if (group == nullptr) return own;
+  const auto all = group->sum({own.queries, own.positives, own.denoising, own.objects, own.routed});
+  return {.queries = all[0], .positives = all[1], .denoising = all[2], .objects = all[3], .routed = all[4]};
 }
 
 // One-hot classes and codes of the objects that queries stand for, zeros where they stand for none.
@@ -63,21 +90,19 @@ void add_layers(Losses& losses, const std::string& prefix, const LayerLosses& la
 }
 
 void add_matched(Losses& losses, const torch::Tensor& object, const DetectorOutput& output, const DetectorBatch& batch,
-                 const DetectorOptions& options) {
-  const auto positives = static_cast<double>(object[0].ge(0).sum().item<std::int64_t>());
-  const auto all = static_cast<double>(object[0].numel());
+                 const DetectorOptions& options, const Counts& counts) {
+  const double positives = counts.positives;
   const double class_divisor = options.loss.class_normalizer == ClassNormalizer::kObjects
                                    ? std::max(1.0, positives)
-                                   : std::max(1.0, positives + 0.1 * (all - positives));
+                                   : std::max(1.0, positives + 0.1 * (counts.queries - positives));
   add_layers(losses, "",
              query_losses(output.class_logits, output.codes, {.object = object}, batch, options, class_divisor,
                           std::max(1.0, positives)));
 }
 
 void add_denoising(Losses& losses, const DetectorOutput& output, const DetectorBatch& batch,
-                   const DetectorOptions& options) {
+                   const DetectorOptions& options, double total) {
   const auto& denoising = output.denoising;
-  const auto total = static_cast<double>(denoising.object.ge(0).sum().item<std::int64_t>());
   // The share of the noise's cube that lies within the ball of true classes, pi / 6 * r^3, with the digits of pi that
   // CMT takes where its losses are wanted.
   const double radius = options.loss.denoising.background_beyond;
@@ -93,18 +118,11 @@ void add_denoising(Losses& losses, const DetectorOutput& output, const DetectorB
   add_layers(losses, "denoising_", layers);
 }
 
-// Labels of the queries that stand for objects: matched ones of the last layer, and denoising ones of the foreground.
-torch::Tensor router_loss(const torch::Tensor& object, const DetectorOutput& output, const DetectorBatch& batch) {
+// Labels of the queries that stand for objects.
+torch::Tensor router_loss(const torch::Tensor& of, const DetectorOutput& output, const DetectorBatch& batch) {
   auto trust = output.trust;
-  auto of = object.select(0, object.size(0) - 1);
-  if (output.denoising_trust.defined()) {
-    trust = torch::cat({output.denoising_trust, trust}, 1);
-    of = torch::cat({torch::where(output.denoising.background, torch::full_like(output.denoising.object, -1),
-                                  output.denoising.object),
-                     of},
-                    1);
-  }
-  auto labels = torch::zeros(trust.sizes(), trust.options().requires_grad(false));
+  if (output.denoising_trust.defined()) trust = torch::cat({output.denoising_trust, trust}, 1);
+  auto labels = torch::zeros(trust.sizes(), trust.options().device(torch::kCPU).requires_grad(false));
   for (std::int64_t b = 0; b < batch.size; ++b) {
     const auto& wanted = batch.targets[static_cast<std::size_t>(b)].trust;
     if (wanted.size(0) == 0) continue;
@@ -112,7 +130,7 @@ torch::Tensor router_loss(const torch::Tensor& object, const DetectorOutput& out
     labels[b].select(1, 0).copy_(chosen.select(1, 0));
     labels[b].slice(1, 1).copy_(chosen.slice(1, 1).expand({-1, labels.size(2) - 1}));
   }
-  return nn::QueryRouterImpl::supervision_loss(trust, labels, of >= 0);
+  return nn::QueryRouterImpl::supervision_loss(trust, labels.to(trust.device()), (of >= 0).to(trust.device()));
 }
 
 }  // namespace
@@ -129,7 +147,8 @@ torch::Tensor focal_loss(const torch::Tensor& logits, const torch::Tensor& targe
 torch::Tensor match_batch(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options) {
   const std::int64_t layers = output.class_logits.size(0), queries = output.class_logits.size(2);
   auto object = torch::full({layers, batch.size, queries}, -1, torch::kLong);
-  const auto logits = output.class_logits.detach(), codes = output.codes.detach();
+  // Matching is the host's: two copies for all layers.
+  const auto logits = output.class_logits.detach().cpu(), codes = output.codes.detach().cpu();
   for (std::int64_t b = 0; b < batch.size; ++b) {
     const auto& targets = batch.targets[static_cast<std::size_t>(b)];
     if (targets.labels.size(0) == 0) continue;
@@ -144,35 +163,41 @@ LayerLosses query_losses(const torch::Tensor& logits, const torch::Tensor& codes
                          const DetectorBatch& batch, const DetectorOptions& options, double class_divisor,
                          double box_divisor) {
   const auto wanted = wanted_of(targets, batch, options, logits);
-  auto classes =
-      focal_loss(logits, wanted.classes.to(logits.scalar_type()), options.loss.focal_alpha, options.loss.focal_gamma);
-  if (targets.ignored.defined())
-    classes = classes * targets.ignored.logical_not().unsqueeze(0).unsqueeze(-1).to(classes.scalar_type());
-  const auto boxes = (codes - wanted.codes.to(codes.scalar_type())).abs() * wanted.code_weight.to(codes.scalar_type());
+  const auto type = logits.options().requires_grad(false), code_type = codes.options().requires_grad(false);
+  auto classes = focal_loss(logits, wanted.classes.to(type), options.loss.focal_alpha, options.loss.focal_gamma);
+  if (targets.ignored.defined()) classes = classes * targets.ignored.logical_not().unsqueeze(0).unsqueeze(-1).to(type);
+  const auto boxes = (codes - wanted.codes.to(code_type)).abs() * wanted.code_weight.to(code_type);
   return {classes.sum({1, 2, 3}) * (options.loss.class_weight / class_divisor),
           boxes.sum({1, 2, 3}) * (options.loss.box_weight / box_divisor)};
 }
 
-Losses detector_losses(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options) {
+Losses detector_losses(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options,
+                       distributed::ProcessGroup* group) {
   TORCH_CHECK_VALUE(static_cast<std::int64_t>(batch.targets.size()) == batch.size,
                     "[Detector] losses need the true objects of every frame (", batch.size, "), got those of ",
                     batch.targets.size());
   Losses losses;
   const auto object = match_batch(output, batch, options);
-  add_matched(losses, object, output, batch, options);
-  if (output.denoising_logits.defined()) add_denoising(losses, output, batch, options);
+  const Counts own = counts_of(object, output, batch), counts = over_ranks(own, group);
+  add_matched(losses, object, output, batch, options, counts);
+  if (output.denoising_logits.defined()) add_denoising(losses, output, batch, options, counts.denoising);
   if (output.grid_logits.defined()) {
-    const auto dense = dense_losses(output, batch, options);
+    const auto dense = dense_losses(output, batch, options, counts.objects);
     losses.terms.emplace_back("dense_grid", dense.grid * options.loss.dense_weight);
     losses.terms.emplace_back("dense_camera", dense.cameras * options.loss.dense_weight);
   }
-  if (options.router.mode == nn::RouterMode::kSupervised)
-    // supervision_loss holds the factor 0.5 of its definition; the weight replaces it.
-    losses.terms.emplace_back("router", router_loss(object, output, batch) * (options.loss.router_weight / 0.5));
+  if (options.router.mode == nn::RouterMode::kSupervised) {
+    // supervision_loss is the mean over the rank's own queries, with the factor 0.5 of its definition, which the weight
+    // replaces.
+    const double share = std::max(1.0, own.routed) / std::max(1.0, counts.routed);
+    losses.terms.emplace_back("router", router_loss(routed_objects(object, output), output, batch) *
+                                            (options.loss.router_weight / 0.5 * share));
+  }
   return losses;
 }
 
-DenseLosses dense_losses(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options) {
+DenseLosses dense_losses(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options,
+                         double objects) {
   const auto layout = batch.scene.layout();
   const std::int64_t grid_keys = layout.maps[0].keys(), classes = options.num_classes();
   auto wanted = torch::zeros({batch.size, layout.keys(), classes}, torch::kFloat);
@@ -201,11 +226,12 @@ DenseLosses dense_losses(const DetectorOutput& output, const DetectorBatch& batc
         hot[key * classes + labels.const_data_ptr<std::int64_t>()[g]] = 1;
       }
   }
-  const double divisor = std::max<double>(1, static_cast<double>(num_objects(batch)));
+  const double divisor = std::max(1.0, objects);
   const auto part = [&](const torch::Tensor& logits, std::int64_t from) {
-    const auto loss = focal_loss(logits, wanted.narrow(1, from, logits.size(1)).to(logits.scalar_type()),
-                                 options.loss.focal_alpha, options.loss.focal_gamma);
-    return (loss * counts.narrow(1, from, logits.size(1)).to(loss.scalar_type())).sum() *
+    const auto loss =
+        focal_loss(logits, wanted.narrow(1, from, logits.size(1)).to(logits.options().requires_grad(false)),
+                   options.loss.focal_alpha, options.loss.focal_gamma);
+    return (loss * counts.narrow(1, from, logits.size(1)).to(loss.options().requires_grad(false))).sum() *
            (options.loss.class_weight / divisor);
   };
   return {part(output.grid_logits, 0), part(output.camera_logits, grid_keys)};

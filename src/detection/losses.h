@@ -24,8 +24,10 @@ LayerLosses query_losses(const torch::Tensor& logits, const torch::Tensor& codes
                          const DetectorBatch& batch, const DetectorOptions& options, double class_divisor,
                          double box_divisor);
 
-/// Every part of the loss but the pull of the scales.
-Losses detector_losses(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options);
+/// Every part of the loss but the pull of the scales. With a group, of whose batch this is a share, counts that terms
+/// are divided by are those of all ranks, and the terms of the ranks add up to those of the whole.
+Losses detector_losses(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options,
+                       distributed::ProcessGroup* group = nullptr);
 
 /// Focal loss on the cells of the grid and of the cameras: 1 for the class of each cell that holds an object's centre
 /// (in the cameras also of objects beyond the space).
@@ -33,6 +35,8 @@ Losses detector_losses(const DetectorOutput& output, const DetectorBatch& batch,
 struct DenseLosses {
   torch::Tensor grid{}, cameras{};
 };
-DenseLosses dense_losses(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options);
+/// `objects`: of the whole batch, by which both are divided.
+DenseLosses dense_losses(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options,
+                         double objects);
 
 }  // namespace camber::detection

@@ -139,7 +139,7 @@ torch::Tensor match(const torch::Tensor& logits, const torch::Tensor& codes, con
                     const torch::Tensor& target_codes, const LossOptions& options) {
   const std::int64_t queries = logits.size(0), objects = labels.size(0);
   if (objects == 0) return torch::full({queries}, -1, torch::kLong);
-  const auto cost = matching_cost(logits, codes, labels, target_codes, options).contiguous();
+  const auto cost = matching_cost(logits.cpu(), codes.cpu(), labels, target_codes, options).contiguous();
   const auto column_of =
       least_cost_assignment({cost.const_data_ptr<double>(), static_cast<std::size_t>(cost.numel())}, queries, objects);
   return torch::tensor(column_of, torch::kLong);

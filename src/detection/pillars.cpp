@@ -1,6 +1,8 @@
 #include "detection/pillars.h"
 
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -31,6 +33,30 @@ void largest_of_cells(const Number* values, const std::int64_t* cell, std::int64
   }
 }
 
+// The same in tensor operations: the points sorted by cell, then the first that holds its cell's largest value.
+std::pair<torch::Tensor, torch::Tensor> plain_maximum(const torch::Tensor& values, const torch::Tensor& cell,
+                                                      std::int64_t cells) {
+  const std::int64_t points = values.size(0), channels = values.size(1);
+  if (points == 0)
+    return {torch::zeros({cells, channels + 1}, values.options()), torch::full({cells, channels}, -1, cell.options())};
+  const auto order = torch::argsort(cell, /*stable=*/true, 0);
+  const auto borders = torch::arange(cells + 1, cell.options());
+  const auto offsets = torch::searchsorted(cell.index_select(0, order), borders);
+  const auto largest = torch::segment_reduce(values.index_select(0, order), "max", {}, {}, offsets, 0, /*unsafe=*/true,
+                                             -std::numeric_limits<double>::infinity());
+  const auto of_points = largest.index_select(0, cell);
+  const auto holds = values.eq(of_points).logical_or(values.isnan());
+  const auto number = torch::arange(points, cell.options()).unsqueeze(1).expand({points, channels});
+  const auto first =
+      torch::segment_reduce(number.masked_fill(holds.logical_not(), points).index_select(0, order).to(torch::kDouble),
+                            "min", {}, {}, offsets, 0, /*unsafe=*/true, static_cast<double>(points));
+  const auto source = first.to(torch::kLong);
+  const auto empty = source.eq(points);
+  const auto count =
+      (offsets.slice(0, 1) - offsets.slice(0, 0, -1)).to(torch::kDouble).log1p().to(values.scalar_type());
+  return {torch::cat({largest.masked_fill(empty, 0), count.unsqueeze(1)}, 1), source.masked_fill(empty, -1)};
+}
+
 class ScatterMax : public torch::autograd::Function<ScatterMax> {
  public:
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& values,
@@ -38,6 +64,12 @@ class ScatterMax : public torch::autograd::Function<ScatterMax> {
     const std::int64_t points = values.size(0), channels = values.size(1);
     const auto dense = values.contiguous();
     auto result = torch::zeros({cells, channels + 1}, values.options());
+    if (!values.is_cpu()) {
+      const auto [largest, found] = plain_maximum(dense, cell, cells);
+      context->save_for_backward({found});
+      context->saved_data["points"] = points;
+      return largest;
+    }
     auto source = torch::full({cells, channels}, -1, torch::kLong);
     auto count = torch::zeros({cells}, torch::kLong);
     AT_DISPATCH_FLOATING_TYPES(values.scalar_type(), "scatter_max", [&] {
@@ -58,7 +90,14 @@ class ScatterMax : public torch::autograd::Function<ScatterMax> {
     const auto source = context->get_saved_variables()[0];
     const std::int64_t channels = source.size(1), cells = source.size(0);
     const auto gradient = gradients[0].contiguous();
-    auto result = torch::zeros({context->saved_data["points"].toInt(), channels}, gradient.options());
+    const std::int64_t points = context->saved_data["points"].toInt();
+    if (!gradient.is_cpu()) {
+      // No point is the largest of two cells, so that nothing is added up; empty cells write to a row of their own.
+      auto all = torch::zeros({points + 1, channels}, gradient.options());
+      all.scatter_(0, source.masked_fill(source.lt(0), points), gradient.slice(1, 0, channels));
+      return {all.slice(0, 0, points), torch::Tensor(), torch::Tensor()};
+    }
+    auto result = torch::zeros({points, channels}, gradient.options());
     AT_DISPATCH_FLOATING_TYPES(gradient.scalar_type(), "scatter_max_backward", [&] {
       const auto* from = source.const_data_ptr<std::int64_t>();
       const auto* grad = gradient.const_data_ptr<scalar_t>();
@@ -119,8 +158,9 @@ PillarEncoderImpl::PillarEncoderImpl(const SpaceOptions& space, std::int64_t wid
 
 torch::Tensor PillarEncoderImpl::forward(const GroupedPoints& pillars, std::int64_t clouds) {
   const auto grid = space_.pillars();
-  const auto values = torch::relu(linear_->forward(pillars.features.to(linear_->weight.scalar_type())));
-  const auto map = scatter_max(values, pillars.cell, clouds * grid.keys());
+  const auto values =
+      torch::relu(linear_->forward(pillars.features.to(linear_->weight.options().requires_grad(false))));
+  const auto map = scatter_max(values, pillars.cell.to(values.device()), clouds * grid.keys());
   return map.view({clouds, grid.rows(), grid.columns(), width_ + 1}).permute({0, 3, 1, 2});
 }
 

@@ -14,7 +14,7 @@ namespace camber::detection {
 /// Embeddings of keys by calibration, for many threads.
 class PositionCache {
  public:
-  torch::Tensor get(const nn::SensorScene& scene, const std::function<torch::Tensor()>& compute);
+  torch::Tensor get(const nn::SensorScene& scene, torch::Device device, const std::function<torch::Tensor()>& compute);
   void clear();
 
  private:

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "camber/nn/affine.h"
 #include "detection/initial_values.h"
 
 namespace camber::detection {
@@ -11,7 +12,8 @@ namespace {
 constexpr double kTwoPi = 2 * std::numbers::pi;
 
 torch::Tensor two_layers(torch::nn::Linear& first, torch::nn::Linear& second, const torch::Tensor& input) {
-  return second->forward(torch::relu(first->forward(input)));
+  const auto inner = torch::relu(nn::affine(input, first->weight, first->bias));
+  return nn::affine(inner, second->weight, second->bias);
 }
 
 // [rows * columns, 2]: the cells' centres as shares of the grid, (x, y), row by row. CMT counts cells, so that its
@@ -111,12 +113,13 @@ torch::Tensor CmtPositionsImpl::along_rays(const torch::Tensor& pixels, const to
 }
 
 torch::Tensor CmtPositionsImpl::keys(const nn::SensorScene& scene, std::int64_t batch) {
-  auto grid = bev(cell_shares(scene.grid).to(bev_first_->weight.scalar_type())).unsqueeze(0);
+  const auto device = bev_first_->weight.device();
+  auto grid = bev(cell_shares(scene.grid).to(device, bev_first_->weight.scalar_type())).unsqueeze(0);
   if (!has_cameras(scene)) return grid;
-  const auto inverse = inverses(projections(scene));  // [B, V, 4, 4]
+  const auto inverse = inverses(projections(scene)).to(device);  // [B, V, 4, 4]
   std::vector<torch::Tensor> parts{grid.expand({batch, -1, -1})};
   for (std::size_t v = 0; v < scene.cameras[0].size(); ++v) {
-    const auto pixels = cell_pixels(scene.cameras[0][v], 0).unsqueeze(0);  // the corner, as in CMT
+    const auto pixels = cell_pixels(scene.cameras[0][v], 0).to(device).unsqueeze(0);  // the corner, as in CMT
     parts.push_back(
         along_rays(pixels.expand({batch, -1, -1}), inverse.select(1, static_cast<std::int64_t>(v)).unsqueeze(1)));
   }
@@ -129,8 +132,8 @@ torch::Tensor CmtPositionsImpl::queries(const torch::Tensor& points, const nn::S
       torch::tensor({space_.x_max - space_.x_min, space_.y_max - space_.y_min}, points.options().requires_grad(false));
   auto result = bev((points.narrow(-1, 0, 2) - low) / extent);
   if (!has_cameras(scene)) return result;
-  const auto matrices = projections(scene);
-  const auto inverse = inverses(matrices);
+  const auto on_host = projections(scene);
+  const auto matrices = on_host.to(points.device()), inverse = inverses(on_host).to(points.device());
   const auto exact = points.to(torch::kDouble);
   const auto homogeneous = torch::cat({exact, torch::ones_like(exact.narrow(-1, 0, 1))}, -1);  // [B, Q, 4]
   for (std::int64_t v = 0; v < matrices.size(1); ++v) {

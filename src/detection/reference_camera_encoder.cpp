@@ -16,10 +16,13 @@ class NeckImpl : public torch::nn::Module {
     far_ = register_module("far", torch::nn::Conv2d(torch::nn::Conv2dOptions(2048, channels, 1)));
     out_ = register_module("out", torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, channels, 3).padding(1)));
   }
-  torch::Tensor forward(const std::array<torch::Tensor, 2>& levels) { return join_levels(levels, near_, far_, out_); }
+  torch::Tensor forward(const std::array<torch::Tensor, 2>& levels) {
+    return layers_.join(levels, *near_, *far_, *out_);
+  }
 
  private:
   torch::nn::Conv2d near_{nullptr}, far_{nullptr}, out_{nullptr};
+  NeckLayers layers_;
 };
 TORCH_MODULE(Neck);
 
@@ -34,7 +37,7 @@ class ReferenceCameraEncoder : public CameraEncoderImpl {
   }
   torch::Tensor forward(const torch::Tensor& images) override {
     const auto normal = ((images - mean_) / deviation_).contiguous(torch::MemoryFormat::ChannelsLast);
-    return neck_->forward(backbone_->forward(normal));
+    return encode_images(*this, normal, [&](const auto& part) { return neck_->forward(backbone_->forward(part)); });
   }
 
  private:

@@ -2,6 +2,7 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 
+#include "detection/convolution_block.h"
 #include "detection/encoders.h"
 #include "detection/pillars.h"
 
@@ -10,31 +11,20 @@ namespace {
 
 constexpr std::int64_t kFirst = 128, kSecond = 256, kJoined = 256, kConvolutions = 5;
 
-torch::nn::BatchNorm2d batch_norm(std::int64_t channels) {
-  return torch::nn::BatchNorm2d(torch::nn::BatchNorm2dOptions(channels).eps(1e-3).momentum(0.01));
+torch::nn::BatchNorm2dOptions norm_options(std::int64_t channels) {
+  return torch::nn::BatchNorm2dOptions(channels).eps(1e-3).momentum(0.01);
 }
 
-class ConvolutionImpl : public torch::nn::Module {
- public:
-  ConvolutionImpl(std::int64_t inputs, std::int64_t outputs, std::int64_t size, std::int64_t stride) {
-    conv_ = register_module(
-        "conv", torch::nn::Conv2d(
-                    torch::nn::Conv2dOptions(inputs, outputs, size).stride(stride).padding(size / 2).bias(false)));
-    norm_ = register_module("norm", batch_norm(outputs));
-  }
-  torch::Tensor forward(const torch::Tensor& input) { return norm_->forward(conv_->forward(input)).relu_(); }
-
- private:
-  torch::nn::Conv2d conv_{nullptr};
-  torch::nn::BatchNorm2d norm_{nullptr};
-};
-TORCH_MODULE(Convolution);
+ConvolutionBlock reference_convolution(std::int64_t inputs, std::int64_t outputs, std::int64_t size,
+                                       std::int64_t stride) {
+  return ConvolutionBlock(inputs, size, stride, norm_options(outputs));
+}
 
 // One convolution with a stride, then five without.
 torch::nn::Sequential block(std::int64_t inputs, std::int64_t outputs) {
   torch::nn::Sequential result;
-  result->push_back(Convolution(inputs, outputs, 3, 2));
-  for (std::int64_t i = 0; i < kConvolutions; ++i) result->push_back(Convolution(outputs, outputs, 3, 1));
+  result->push_back(reference_convolution(inputs, outputs, 3, 2));
+  for (std::int64_t i = 0; i < kConvolutions; ++i) result->push_back(reference_convolution(outputs, outputs, 3, 1));
   return result;
 }
 
@@ -47,11 +37,11 @@ class ReferenceLidarEncoder : public PillarLidarEncoderImpl {
     pillars_ = register_module("pillars", PillarEncoder(options.space, options.encoder.pillar_width));
     first_ = register_module("first", block(options.encoder.pillar_width + 1, kFirst));
     second_ = register_module("second", block(kFirst, kSecond));
-    join_first_ = register_module("join_first", Convolution(kFirst, kJoined, 1, 1));
+    join_first_ = register_module("join_first", reference_convolution(kFirst, kJoined, 1, 1));
     join_second_ = register_module(
         "join_second",
         torch::nn::ConvTranspose2d(torch::nn::ConvTranspose2dOptions(kSecond, kJoined, 2).stride(2).bias(false)));
-    join_norm_ = register_module("join_norm", batch_norm(kJoined));
+    join_norm_ = register_module("join_norm", nn::BatchNorm2d(norm_options(kJoined)));
   }
 
   torch::Tensor forward(const GroupedPoints& pillars, std::int64_t clouds) override {
@@ -64,9 +54,9 @@ class ReferenceLidarEncoder : public PillarLidarEncoderImpl {
  private:
   PillarEncoder pillars_{nullptr};
   torch::nn::Sequential first_{nullptr}, second_{nullptr};
-  Convolution join_first_{nullptr};
+  ConvolutionBlock join_first_{nullptr};
   torch::nn::ConvTranspose2d join_second_{nullptr};
-  torch::nn::BatchNorm2d join_norm_{nullptr};
+  nn::BatchNorm2d join_norm_{nullptr};
 };
 
 }  // namespace

@@ -16,30 +16,34 @@ torch::nn::Conv2d convolution(std::int64_t inputs, std::int64_t outputs, std::in
 // ResNet's block with the stride in its 3x3 convolution; names as in torchvision.
 class BottleneckImpl : public torch::nn::Module {
  public:
-  BottleneckImpl(std::int64_t inputs, std::int64_t inner, std::int64_t stride) {
+  // `first` of its stage: others may look at its input too.
+  BottleneckImpl(std::int64_t inputs, std::int64_t inner, std::int64_t stride, bool first) : first_(first) {
     conv1_ = register_module("conv1", convolution(inputs, inner, 1, 1));
-    bn1_ = register_module("bn1", torch::nn::BatchNorm2d(inner));
+    bn1_ = register_module("bn1", nn::BatchNorm2d(inner));
     conv2_ = register_module("conv2", convolution(inner, inner, 3, stride));
-    bn2_ = register_module("bn2", torch::nn::BatchNorm2d(inner));
+    bn2_ = register_module("bn2", nn::BatchNorm2d(inner));
     conv3_ = register_module("conv3", convolution(inner, kExpansion * inner, 1, 1));
-    bn3_ = register_module("bn3", torch::nn::BatchNorm2d(kExpansion * inner));
+    bn3_ = register_module("bn3", nn::BatchNorm2d(kExpansion * inner));
     if (stride != 1 || inputs != kExpansion * inner)
       downsample_ =
           register_module("downsample", torch::nn::Sequential(convolution(inputs, kExpansion * inner, 1, stride),
-                                                              torch::nn::BatchNorm2d(kExpansion * inner)));
+                                                              nn::BatchNorm2d(kExpansion * inner)));
   }
 
   torch::Tensor forward(const torch::Tensor& input) {
-    auto state = bn1_->forward(conv1_->forward(input)).relu_();
-    state = bn2_->forward(conv2_->forward(state)).relu_();
-    state = bn3_->forward(conv3_->forward(state));
-    return (state + (downsample_ ? downsample_->forward(input) : input)).relu_();
+    const auto state = layer2_(*conv2_, *bn2_, layer1_(*conv1_, *bn1_, input));
+    if (!downsample_) return layer3_(*conv3_, *bn3_, state, {.added = input, .overwrite_added = !first_});
+    const auto shortcut = shortcut_(*downsample_[0]->as<torch::nn::Conv2d>(), *downsample_[1]->as<nn::BatchNorm2d>(),
+                                    input, {Activation::kNone});
+    return layer3_(*conv3_, *bn3_, state, {.added = shortcut, .overwrite_added = true});
   }
 
  private:
   torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr}, conv3_{nullptr};
-  torch::nn::BatchNorm2d bn1_{nullptr}, bn2_{nullptr}, bn3_{nullptr};
+  nn::BatchNorm2d bn1_{nullptr}, bn2_{nullptr}, bn3_{nullptr};
   torch::nn::Sequential downsample_{nullptr};
+  NormedConvolution layer1_, layer2_, layer3_, shortcut_;
+  bool first_;
 };
 TORCH_MODULE(Bottleneck);
 
@@ -47,20 +51,20 @@ TORCH_MODULE(Bottleneck);
 
 void freeze_norms(torch::nn::Module& backbone) {
   for (const auto& module : backbone.modules(false))
-    if (auto* norm = module->as<torch::nn::BatchNorm2d>()) norm->eval();
+    if (auto* norm = module->as<nn::BatchNorm2d>()) norm->eval();
 }
 
 ResNet50Impl::ResNet50Impl(std::int64_t stem, std::int64_t width) {
   conv1_ = register_module("conv1",
                            torch::nn::Conv2d(torch::nn::Conv2dOptions(3, stem, 7).stride(2).padding(3).bias(false)));
-  bn1_ = register_module("bn1", torch::nn::BatchNorm2d(stem));
+  bn1_ = register_module("bn1", nn::BatchNorm2d(stem));
   constexpr std::array<std::int64_t, 4> blocks = {3, 4, 6, 3};
   std::int64_t inputs = stem;
   for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
     const std::int64_t inner = width << stage;
     torch::nn::Sequential layer;
     for (std::int64_t i = 0; i < blocks[stage]; ++i) {
-      layer->push_back(Bottleneck(inputs, inner, i == 0 && stage > 0 ? 2 : 1));
+      layer->push_back(Bottleneck(inputs, inner, i == 0 && stage > 0 ? 2 : 1, i == 0));
       inputs = kExpansion * inner;
     }
     stages_[stage] = register_module("layer" + std::to_string(stage + 1), layer);
@@ -73,7 +77,7 @@ void ResNet50Impl::train(bool on) {
 }
 
 torch::Tensor ResNet50Impl::stem(const torch::Tensor& images) {
-  const auto state = bn1_->forward(conv1_->forward(images)).relu_();
+  const auto state = first_layer_(*conv1_, *bn1_, images);
   return torch::nn::functional::max_pool2d(state, torch::nn::functional::MaxPool2dFuncOptions(3).stride(2).padding(1));
 }
 
@@ -83,14 +87,14 @@ std::array<torch::Tensor, 2> ResNet50Impl::forward(const torch::Tensor& images) 
   return {near, stages_[3]->forward<torch::Tensor>(near)};
 }
 
-torch::Tensor join_levels(const std::array<torch::Tensor, 2>& levels, torch::nn::Conv2d& near, torch::nn::Conv2d& far,
-                          torch::nn::Conv2d& out) {
-  const auto finer = near->forward(levels[0]), coarser = far->forward(levels[1]);
+torch::Tensor NeckLayers::join(const std::array<torch::Tensor, 2>& levels, torch::nn::Conv2dImpl& near,
+                               torch::nn::Conv2dImpl& far, torch::nn::Conv2dImpl& out) {
+  const auto finer = near_(near, levels[0]), coarser = far_(far, levels[1]);
   const auto raised =
       torch::nn::functional::interpolate(coarser, torch::nn::functional::InterpolateFuncOptions()
                                                       .size(std::vector<std::int64_t>{finer.size(2), finer.size(3)})
                                                       .mode(torch::kNearest));
-  return out->forward(finer + raised);
+  return out_(out, finer + raised);
 }
 
 }  // namespace camber::detection

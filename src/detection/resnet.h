@@ -3,10 +3,12 @@
 #include <cstdint>
 
 #include <torch/nn/module.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/pimpl.h>
+
+#include "camber/nn/batch_norm.h"
+#include "detection/normed_convolution.h"
 
 namespace camber::detection {
 
@@ -26,14 +28,31 @@ class ResNet50Impl : public torch::nn::Module {
 
  private:
   torch::nn::Conv2d conv1_{nullptr};
-  torch::nn::BatchNorm2d bn1_{nullptr};
+  nn::BatchNorm2d bn1_{nullptr};
+  NormedConvolution first_layer_;
   std::array<torch::nn::Sequential, 4> stages_{nullptr, nullptr, nullptr, nullptr};
 };
 TORCH_MODULE(ResNet50);
 
 /// The neck of both camera encoders: out(near(first) + far(second), the latter raised to the first's size), without
 /// norm or activation. Level 0 of CMT's CPFPN, which is all that the head looks at.
-torch::Tensor join_levels(const std::array<torch::Tensor, 2>& levels, torch::nn::Conv2d& near, torch::nn::Conv2d& far,
-                          torch::nn::Conv2d& out);
+class NeckLayers {
+ public:
+  torch::Tensor join(const std::array<torch::Tensor, 2>& levels, torch::nn::Conv2dImpl& near,
+                     torch::nn::Conv2dImpl& far, torch::nn::Conv2dImpl& out);
+
+ private:
+  NormedConvolution near_, far_, out_;
+};
+
+/// What `encode` makes of images [n, 3, H, W], joined. In inference they go one by one: the maps of a single image stay
+/// in the cache, where those of six do not, and take a sixth of the memory.
+template <class Encode>
+torch::Tensor encode_images(const torch::nn::Module& encoder, const torch::Tensor& images, const Encode& encode) {
+  if (!in_inference(encoder) || images.size(0) < 2) return encode(images);
+  std::vector<torch::Tensor> maps;
+  for (const auto& image : images.split(1)) maps.push_back(encode(image));
+  return torch::cat(maps);
+}
 
 }  // namespace camber::detection

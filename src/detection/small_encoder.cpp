@@ -3,33 +3,26 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 
+#include "detection/convolution_block.h"
 #include "detection/encoders.h"
 #include "detection/pillars.h"
 
 namespace camber::detection {
 namespace {
 
-// Convolution, batch norm, ReLU.
-class ConvolutionBlockImpl : public torch::nn::Module {
- public:
-  ConvolutionBlockImpl(std::int64_t inputs, std::int64_t outputs, std::int64_t stride, std::int64_t size = 3) {
-    conv_ = register_module(
-        "conv", torch::nn::Conv2d(
-                    torch::nn::Conv2dOptions(inputs, outputs, size).stride(stride).padding(size / 2).bias(false)));
-    norm_ = register_module("norm", torch::nn::BatchNorm2d(outputs));
-    conv_->weight.set_data(conv_->weight.data().to(torch::MemoryFormat::ChannelsLast));
-  }
-  torch::Tensor forward(const torch::Tensor& input) { return norm_->forward(conv_->forward(input)).relu_(); }
+void put_channels_last(torch::nn::Conv2d& conv) {
+  conv->weight.set_data(conv->weight.data().to(torch::MemoryFormat::ChannelsLast));
+}
 
- private:
-  torch::nn::Conv2d conv_{nullptr};
-  torch::nn::BatchNorm2d norm_{nullptr};
-};
-TORCH_MODULE(ConvolutionBlock);
+ConvolutionBlock small_block(std::int64_t inputs, std::int64_t outputs, std::int64_t stride, std::int64_t size = 3) {
+  ConvolutionBlock result(inputs, size, stride, torch::nn::BatchNorm2dOptions(outputs));
+  put_channels_last(result->convolution());
+  return result;
+}
 
 torch::nn::Conv2d pointwise(std::int64_t inputs, std::int64_t outputs) {
   torch::nn::Conv2d conv(torch::nn::Conv2dOptions(inputs, outputs, 1));
-  conv->weight.set_data(conv->weight.data().to(torch::MemoryFormat::ChannelsLast));
+  put_channels_last(conv);
   return conv;
 }
 
@@ -39,9 +32,8 @@ class SmallLidarEncoder : public PillarLidarEncoderImpl {
     const std::int64_t narrow = options.encoder.pillar_width, wide = options.encoder.bev_channels;
     pillars_ = register_module("pillars", PillarEncoder(options.space, narrow));
     blocks_ = register_module(
-        "blocks",
-        torch::nn::Sequential(ConvolutionBlock(narrow + 1, narrow, 1), ConvolutionBlock(narrow, wide, 2),
-                              ConvolutionBlock(wide, wide, 1), ConvolutionBlock(wide, wide, 1), pointwise(wide, wide)));
+        "blocks", torch::nn::Sequential(small_block(narrow + 1, narrow, 1), small_block(narrow, wide, 2),
+                                        small_block(wide, wide, 1), small_block(wide, wide, 1), pointwise(wide, wide)));
   }
   torch::Tensor forward(const GroupedPoints& pillars, std::int64_t clouds) override {
     return blocks_->forward(pillars_->forward(pillars, clouds));
@@ -56,10 +48,9 @@ class SmallCameraEncoder : public CameraEncoderImpl {
  public:
   explicit SmallCameraEncoder(const DetectorOptions& options) {
     const std::int64_t wide = options.encoder.camera_channels;
-    blocks_ =
-        register_module("blocks", torch::nn::Sequential(ConvolutionBlock(3, 24, 2, 5), ConvolutionBlock(24, 32, 2),
-                                                        ConvolutionBlock(32, 32, 1), ConvolutionBlock(32, wide, 2),
-                                                        ConvolutionBlock(wide, wide, 1), pointwise(wide, wide)));
+    blocks_ = register_module(
+        "blocks", torch::nn::Sequential(small_block(3, 24, 2, 5), small_block(24, 32, 2), small_block(32, 32, 1),
+                                        small_block(32, wide, 2), small_block(wide, wide, 1), pointwise(wide, wide)));
   }
   torch::Tensor forward(const torch::Tensor& images) override {
     return blocks_->forward((images - 0.5).contiguous(torch::MemoryFormat::ChannelsLast));

@@ -25,7 +25,7 @@ torch::Tensor multiples(const std::array<double, 8>& table, std::int64_t count) 
 }
 
 torch::Tensor sines(const torch::Tensor& value, const torch::Tensor& frequencies) {
-  const auto angle = value.unsqueeze(-1) * frequencies.to(value.scalar_type());
+  const auto angle = value.unsqueeze(-1) * frequencies.to(value.options().requires_grad(false));
   return torch::cat({angle.sin(), angle.cos()}, -1);
 }
 
@@ -90,7 +90,7 @@ torch::Tensor SplitPositionsImpl::ray_part(const torch::Tensor& directions) {
 }
 
 torch::Tensor SplitPositionsImpl::keys(const nn::SensorScene& scene, std::int64_t batch) {
-  const auto type = grid_embedding_->weight.scalar_type();
+  const auto type = grid_embedding_->weight.options().requires_grad(false);
   auto centres = torch::empty({scene.grid.keys(), 2}, torch::kDouble);
   auto* out = centres.data_ptr<double>();
   for (std::int64_t row = 0; row < scene.grid.rows(); ++row)
@@ -120,7 +120,9 @@ torch::Tensor SplitPositionsImpl::queries(const torch::Tensor& points, const nn:
         const auto centre = rays_of({.width = 1, .height = 1, .lidar_to_image = camera.lidar_to_image}).centre;
         centres.insert(centres.end(), centre.begin(), centre.end());
       }
-    const auto from = torch::tensor(centres, torch::kDouble).view({points.size(0), 1, -1, 3}).to(points.scalar_type());
+    const auto from = torch::tensor(centres, torch::kDouble)
+                          .view({points.size(0), 1, -1, 3})
+                          .to(points.options().requires_grad(false));
     const auto rays = points.unsqueeze(2) - from;  // [B, Q, V, 3]
     const auto unit = rays / (rays.detach().norm(2, -1, true) + 1e-6);
     const auto seen = nn::project_queries(points, scene).seen.slice(2, 1);  // [B, Q, V]

@@ -23,10 +23,13 @@ void save(const DetectorImpl& detector, const std::filesystem::path& file, stora
   weights::write_state(file, weights::tensors_of(detector), std::move(metadata));
 }
 
-Detector Detector::load(const std::filesystem::path& file) {
+Detector Detector::load(const std::filesystem::path& file, torch::Device device, std::optional<Precision> precision) {
   const weights::StateFile state(file);
-  Detector detector(options_in(state, file.string()));
+  auto options = options_in(state, file.string());
+  if (precision) options.precision = *precision;
+  Detector detector(std::move(options));
   weights::load_whole(state, *detector);
+  detector->to(device);
   detector->eval();
   return detector;
 }

@@ -62,10 +62,12 @@ torch::Tensor weights_by_map(const torch::Tensor& trust, MapCount count, bool pe
   const bool fits = trust.dim() == 3 && (trust.size(2) == sensors || (count.cameras() == 0 && trust.size(2) == 1));
   TORCH_CHECK_VALUE(fits, "[AttentionBias] trust must be [B, Q, ", sensors, "], got ", trust.sizes());
   // Beyond 1 a weight would carry the bias past the scale's max, where the clip kills the gradients of both. NaN is
-  // passed on: the guard of a training skips such a step.
-  const auto size = trust.detach().abs();
-  TORCH_CHECK_VALUE(!size.gt(1).any().item<bool>(), "[AttentionBias] trust must lie in [-1, 1], got ",
-                    trust.detach().flatten()[size.nan_to_num(0).argmax()].item<double>());
+  // passed on: the guard of a training skips such a step. Another device would have to be waited for.
+  if (trust.is_cpu()) {
+    const auto size = trust.detach().abs();
+    TORCH_CHECK_VALUE(!size.gt(1).any().item<bool>(), "[AttentionBias] trust must lie in [-1, 1], got ",
+                      trust.detach().flatten()[size.nan_to_num(0).argmax()].item<double>());
+  }
   auto weights = trust.scalar_type() == torch::kDouble ? trust : trust.to(torch::kFloat);
   if (per_camera) return weights;
   const auto cameras =
@@ -175,13 +177,14 @@ BiasWindows AttentionBiasImpl::windows(const QueryProjection& projection, const 
                          ? object_window_sizes(*boxes, scene)
                          : fixed_window_sizes(projection, options.bev_window, options.camera_window, scene.num_grids());
   warn_of_wide_windows(sizes, scene);
-  BiasWindows result{.index = windows_at(projection, sizes, scene), .profile = {}};
+  const auto device = scale->raw().device();
+  BiasWindows result{.index = windows_at(projection, sizes, scene, device), .profile = {}};
   const auto distance = result.index.squared_distance.to(torch::kFloat);
   if (options.form == WindowForm::kBox) {
     result.profile = torch::ones_like(distance);
   } else {
     // exp(-d^2 / (2 s^2)) with s = size / 6, so 1 / (2 s^2) = 18 / size^2 of the window that the entry belongs to.
-    const auto steepness = 18.0 / sizes.to(torch::kFloat).square().view({1, -1, scene.num_maps()});
+    const auto steepness = 18.0 / sizes.to(device, torch::kFloat).square().view({1, -1, scene.num_maps()});
     result.profile = ops::window_values(steepness, distance, result.index.row_offsets, result.index.map_index)
                          .squeeze(0)
                          .neg()
@@ -248,7 +251,8 @@ void AttentionBiasImpl::to(torch::Dtype dtype, bool non_blocking) {
 }
 
 void AttentionBiasImpl::to(torch::Device device, bool non_blocking) {
-  Module::to(device, non_blocking);
+  move_keeping(
+      {&clip_in_force_}, [&] { Module::to(device, non_blocking); });
 }
 
 torch::Tensor AttentionBiasImpl::penalty() {

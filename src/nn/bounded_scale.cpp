@@ -113,12 +113,14 @@ void BoundedScaleImpl::to(torch::Dtype dtype, bool non_blocking) {
 }
 
 void BoundedScaleImpl::to(torch::Device device, bool non_blocking) {
-  Module::to(device, non_blocking);
+  move_keeping(
+      {&bounds_, &mapping_}, [&] { Module::to(device, non_blocking); });
 }
 
 torch::Tensor BoundedScaleImpl::value() {
   const ScaleMapping map = mapping();
-  if (map.constraint == Constraint::kProjected && !warned_) {
+  // A device would have to be waited for.
+  if (map.constraint == Constraint::kProjected && !warned_ && raw_.is_cpu()) {
     const torch::Tensor raw = raw_.detach();
     if (torch::logical_or(raw<map.raw_min, raw> map.raw_max).any().item<bool>()) {
       TORCH_WARN("[bounded_scale] raw must lie inside [", map.raw_min, ", ", map.raw_max,
@@ -172,7 +174,8 @@ ScaleProjection BoundedScaleImpl::project() {
                           .below = torch::zeros_like(raw_, torch::kBool)};
   if (map.clamps()) outside = {.above = raw_ > map.raw_max, .below = raw_ < map.lowest_raw()};
   ++num_steps_;
-  steps_at_bound_ += torch::logical_or(outside.above, outside.below).to(steps_at_bound_.options());
+  steps_at_bound_ = steps_at_bound_.to(raw_.device());
+  steps_at_bound_ += torch::logical_or(outside.above, outside.below).to(torch::kLong);
   if (map.constraint != Constraint::kProjected)
     return {.above = torch::zeros_like(outside.above), .below = torch::zeros_like(outside.below)};
   raw_.clamp_(map.raw_min, map.raw_max);

@@ -2,6 +2,7 @@
 
 #include <torch/nn/init.h>
 
+#include "camber/nn/affine.h"
 #include "camber/random/stream.h"
 
 namespace camber::nn {
@@ -33,8 +34,10 @@ void FeedForwardImpl::reset() {
 
 torch::Tensor FeedForwardImpl::forward(const torch::Tensor& input, std::uint64_t dropout_seed) {
   const random::Stream stream(dropout_seed, "feedforward");
-  const auto inner = seeded_dropout(torch::relu(expand->forward(input)), dropout_, is_training(), stream.at(0).key());
-  return input + seeded_dropout(contract->forward(inner), dropout_, is_training(), stream.at(1).key());
+  const auto inner = seeded_dropout(torch::relu(affine(input, expand->weight, expand->bias)), dropout_, is_training(),
+                                    stream.at(0).key());
+  return input +
+         seeded_dropout(affine(inner, contract->weight, contract->bias), dropout_, is_training(), stream.at(1).key());
 }
 
 DecoderLayerImpl::DecoderLayerImpl(TransformerDecoderOptions layer_options) : options(layer_options) {
@@ -70,8 +73,13 @@ AttendedOutput DecoderLayerImpl::forward(const torch::Tensor& queries, const Dec
 
   auto at_memory = call;
   at_memory.dropout_seed = stream.at("cross").key();
-  const AttentionInputs cross{state,    inputs.memory, inputs.memory, inputs.query_position, inputs.memory_position,
-                              projected};
+  const bool summed = inputs.memory_keys.defined();
+  const AttentionInputs cross{.query = state,
+                              .key = summed ? inputs.memory_keys : inputs.memory,
+                              .value = inputs.memory,
+                              .query_position = inputs.query_position,
+                              .key_position = summed ? std::optional<torch::Tensor>{} : inputs.memory_position,
+                              .projected = projected};
   auto attended = cross_attention->forward(cross, at_memory);
   state = norm2->forward(attended.output);
 
@@ -108,6 +116,8 @@ DecoderOutput TransformerDecoderImpl::forward(const DecoderInputs& inputs) {
   std::vector<torch::Tensor> states;
   auto queries = inputs.target;
   auto current = inputs;
+  // The same sum in every layer; with gradients each layer takes its own, as it is recomputed there.
+  if (known == 0 && !torch::GradMode::is_enabled()) current.memory_keys = inputs.memory + inputs.memory_position;
   for (std::int64_t i = 0; i < options.num_layers; ++i) {
     if (inputs.refined_position && i > 0) current.query_position = inputs.refined_position(i, states.back());
     const AttentionCall call{

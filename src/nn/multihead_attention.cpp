@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/nn/init.h>
 
+#include "camber/nn/affine.h"
 #include "camber/ops/sparse_attention.h"
 #include "camber/random/stream.h"
 
@@ -56,14 +57,14 @@ MultiheadAttentionImpl::Projected MultiheadAttentionImpl::project(const Attentio
                     in.key.size(0), " and ", in.value.size(0));
   const auto query = project_heads(in.query_position ? in.query + *in.query_position : in.query, 0);
   const auto [keys, values] = in.projected != nullptr ? *in.projected : keys_and_values(in);
-  return {query, keys, values};
+  return {query.to(keys.scalar_type()), keys, values};
 }
 
 // part: 0 query, 1 key, 2 value.
 torch::Tensor MultiheadAttentionImpl::project_heads(const torch::Tensor& input, std::int64_t part) const {
   const std::int64_t width = options.width;
-  const auto projected = torch::nn::functional::linear(input, in_proj_weight.slice(0, part * width, (part + 1) * width),
-                                                       in_proj_bias.slice(0, part * width, (part + 1) * width));
+  const auto projected = affine(input, in_proj_weight.slice(0, part * width, (part + 1) * width),
+                                in_proj_bias.slice(0, part * width, (part + 1) * width));
   return projected.view({input.size(0), input.size(1), options.num_heads, width / options.num_heads}).transpose(1, 2);
 }
 
@@ -73,9 +74,10 @@ KeysAndValues MultiheadAttentionImpl::keys_and_values(const AttentionInputs& in)
 
 torch::Tensor MultiheadAttentionImpl::join(const torch::Tensor& heads, const torch::Tensor& identity,
                                            std::uint64_t dropout_seed) {
-  const auto joined = heads.transpose(1, 2).flatten(2);  // [B, Q, C]; a view, the operators store heads innermost
-  return identity + seeded_dropout(out_proj->forward(joined), options.residual_dropout, is_training(),
-                                   random::Stream(dropout_seed, "residual").key());
+  // [B, Q, C]; a view, the operators store heads innermost. The memory may have a narrower type than the queries.
+  const auto joined = heads.transpose(1, 2).flatten(2).to(identity.scalar_type());
+  return identity + seeded_dropout(affine(joined, out_proj->weight, out_proj->bias), options.residual_dropout,
+                                   is_training(), random::Stream(dropout_seed, "residual").key());
 }
 
 AttendedOutput MultiheadAttentionImpl::forward(const AttentionInputs& inputs, const AttentionCall& call) {

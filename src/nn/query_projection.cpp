@@ -94,6 +94,7 @@ QueryProjection project_queries(const torch::Tensor& points, const SensorScene& 
       }
     }
   }
+  projection.seen = projection.seen.to(points.device());
   return projection;
 }
 
@@ -125,7 +126,8 @@ torch::Tensor object_window_sizes(const torch::Tensor& boxes, const SensorScene&
   return sizes;
 }
 
-ops::WindowIndex windows_at(const QueryProjection& projection, const torch::Tensor& sizes, const SensorScene& scene) {
+ops::WindowIndex windows_at(const QueryProjection& projection, const torch::Tensor& sizes, const SensorScene& scene,
+                            torch::Device device) {
   const auto layout = scene.layout();
   const auto shape = torch::empty({static_cast<std::int64_t>(layout.maps.size()), 2}, torch::kLong);
   auto* data = shape.data_ptr<std::int64_t>();
@@ -133,7 +135,10 @@ ops::WindowIndex windows_at(const QueryProjection& projection, const torch::Tens
     *data++ = map.columns;
     *data++ = map.rows;
   }
-  return ops::build_windows(projection.cell, sizes, shape);
+  auto index = ops::build_windows(projection.cell, sizes, shape);
+  for (torch::Tensor* part : {&index.row_offsets, &index.key_index, &index.map_index, &index.squared_distance})
+    *part = part->to(device);
+  return index;
 }
 
 }  // namespace camber::nn

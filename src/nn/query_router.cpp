@@ -47,7 +47,7 @@ torch::Tensor QueryRouterImpl::content_logits(const RouterInputs& in) {
   const random::Stream stream(in.dropout_seed, "router");
   const auto sizes =
       fixed_window_sizes(in.projection, options.bev_window, options.camera_window, in.scene->num_grids());
-  const auto keys = windows_at(in.projection, sizes, *in.scene);
+  const auto keys = windows_at(in.projection, sizes, *in.scene, in.query_position.device());
   const auto target = torch::zeros_like(in.query_position);
   const AttentionInputs cross{target,
                               in.memory,
@@ -95,7 +95,8 @@ torch::Tensor QueryRouterImpl::forward(const RouterInputs& in) {
   }
   auto trust = options.activation == WeightActivation::kTanh ? torch::tanh(logits) : torch::sigmoid(logits);
   if (options.mode == RouterMode::kShuffled)
-    trust = trust.index_select(1, torch::tensor(random::Stream(in.shuffle_seed, "shuffle").permutation(queries)));
+    trust = trust.index_select(
+        1, torch::tensor(random::Stream(in.shuffle_seed, "shuffle").permutation(queries)).to(trust.device()));
   return trust;
 }
 

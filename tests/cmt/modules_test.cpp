@@ -16,6 +16,12 @@
 namespace camber::cmt_tests {
 namespace {
 
+std::string joined(std::initializer_list<std::string> parts) {
+  std::string name;
+  for (const std::string& part : parts) name += part;
+  return name;
+}
+
 using camber::proof::close;
 using camber::proof::gradients_match;
 using camber::proof::same_bits;
@@ -28,7 +34,7 @@ State filled(torch::nn::Module& module) {
   const torch::NoGradGuard guard;
   module.to(torch::kDouble);
   State state;
-  const auto fill = [&](const std::string& name, torch::Tensor value) {
+  const auto fill = [&](const std::string& name, const torch::Tensor& value) {
     if (value.dim() == 0) return;  // counters
     const auto noise = probe(name, value.sizes());
     const double reach = 1.5 / std::sqrt(static_cast<double>(value.numel()) / static_cast<double>(value.size(0)));
@@ -76,14 +82,15 @@ TEST(CmtVovNet, EqualsItsDefinition) {
     const std::string number = std::to_string(s + 2);
     if (s > 0) x = torch::max_pool2d(x, 3, 2, 0, 1, /*ceil_mode=*/true);
     for (std::int64_t b = 1; b <= shape.blocks[s]; ++b) {
-      const std::string block = "OSA" + number + "_" + std::to_string(b), name = "stage" + number + "." + block;
+      const std::string block = joined({"OSA", number, "_", std::to_string(b)}),
+                        name = joined({"stage", number, ".", block});
       std::vector<torch::Tensor> all{x};
       for (std::int64_t i = 0; i < 3; ++i) {
-        const std::string inner = name + ".layers." + std::to_string(i) + "." + block + "_" + std::to_string(i);
+        const std::string inner = joined({name, ".layers.", std::to_string(i), ".", block, "_", std::to_string(i)});
         all.push_back(layer(state, inner + "/conv", inner + "/norm", all.back(), 1, 1e-5));
       }
-      const std::string joined = name + ".concat." + block + "_concat";
-      auto y = layer(state, joined + "/conv", joined + "/norm", torch::cat(all, 1), 1, 1e-5);
+      const std::string concat = joined({name, ".concat.", block, "_concat"});
+      auto y = layer(state, concat + "/conv", concat + "/norm", torch::cat(all, 1), 1, 1e-5);
       const auto excited =
           torch::conv2d(y.mean({2, 3}, true), state.at(name + ".ese.fc.weight"), state.at(name + ".ese.fc.bias"));
       y = y * (torch::clamp(excited + 3, 0, 6) / 6);
@@ -168,7 +175,8 @@ class DenseEncoder {
   void submanifold(const std::string& name, const std::string& norm, const torch::Tensor& residual = {}) {
     step(torch::conv3d(map_, weight(name), {}, 1, 1), norm, residual);
   }
-  void strided(const std::string& name, std::vector<std::int64_t> stride, std::vector<std::int64_t> padding) {
+  void strided(const std::string& name, const std::vector<std::int64_t>& stride,
+               const std::vector<std::int64_t>& padding) {
     const auto kernel = weight(name + ".0");
     auto reach = torch::ones({1, 1, kernel.size(2), kernel.size(3), kernel.size(4)}, torch::kDouble);
     active_ = torch::conv3d(active_, reach, {}, stride, padding).gt(0).to(torch::kDouble);

@@ -66,7 +66,7 @@ TEST_F(CmtPipeline, CalibrationsAreTheOriginals) {
     const auto& camera = frame_.cameras[static_cast<std::size_t>(v)].camera;
     EXPECT_EQ(camera.name, order[v]);
     const auto matrix = expected[v].contiguous();
-    const double largest = matrix.abs().max().item<double>();
+    const auto largest = matrix.abs().max().item<double>();
     for (std::size_t i = 0; i < 16; ++i)
       worst = std::max(worst, std::abs(camera.lidar_to_image[i] - matrix.const_data_ptr<double>()[i]) / largest);
   }

@@ -4,12 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/called_program.h"
-#include "camber/config/options.h"
 #include "camber/detection/cmt_weights.h"
-#include "camber/runs/detector_options.h"
 #include "camber/weights/torch_file.h"
-#include "cmt/recipe.h"
+#include "cmt/small_program.h"
 #include "nuscenes/small_world.h"
 
 namespace camber::cmt_tests {
@@ -18,15 +15,8 @@ namespace {
 using Json = nlohmann::json;
 using Key = std::pair<std::int64_t, std::int64_t>;  // query, label
 
-class CmtPredict : public app::CalledProgram {
+class CmtPredict : public SmallCmtProgram {
  protected:
-  void SetUp() override {
-    CalledProgram::SetUp();
-    if (IsSkipped()) return;
-    runs::DetectorTrainingOptions options;
-    options.detector = small_options();
-    std::ofstream(folder_ / "small.toml") << config::to_toml(options);
-  }
   void import(const std::filesystem::path& checkpoint) const {
     const auto answer =
         call("import cmt '" + checkpoint.string() + "' --config small.toml --out model.safetensors --quiet");

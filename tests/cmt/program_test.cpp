@@ -3,26 +3,20 @@
 
 #include <caffe2/serialize/inline_container.h>
 
-#include "apps/called_program.h"
-#include "camber/config/options.h"
 #include "camber/detection/cmt_weights.h"
-#include "camber/runs/detector_options.h"
 #include "camber/weights/torch_file.h"
-#include "cmt/recipe.h"
+#include "cmt/small_program.h"
 
 namespace camber::cmt_tests {
 namespace {
 
 using namespace detection;
 
-class CmtProgram : public app::CalledProgram {
+class CmtProgram : public SmallCmtProgram {
  protected:
   void SetUp() override {
-    CalledProgram::SetUp();
+    SmallCmtProgram::SetUp();
     if (IsSkipped()) return;
-    runs::DetectorTrainingOptions options;
-    options.detector = small_options();
-    std::ofstream(folder_ / "small.toml") << config::to_toml(options);
     write_cmt_file(*Detector(small_options(), 4), folder_ / "trained.pth");
   }
   app::Answer import_file(const std::string& file, const std::string& more = "") const {

@@ -18,22 +18,27 @@ using torch::indexing::Slice;
 ::testing::AssertionResult within(const torch::Tensor& actual, const torch::Tensor& expected, double tolerance) {
   if (actual.sizes() != expected.sizes())
     return ::testing::AssertionFailure() << "shape " << actual.sizes() << ", expected " << expected.sizes();
-  const double worst = (actual.to(torch::kDouble) - expected.to(torch::kDouble)).abs().max().item<double>();
+  const auto worst = (actual.to(torch::kDouble) - expected.to(torch::kDouble)).abs().max().item<double>();
   if (worst <= tolerance) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << "largest difference " << worst << " above " << tolerance;
 }
 
-// Once in float with the measured tolerances, once in double against the double goldens.
-class CmtStages : public CmtGolden, public ::testing::WithParamInterface<torch::ScalarType> {
+// In float with the measured tolerances and in double against the double goldens; each with gradients asked for, layer
+// by layer, and without, norms folded into convolutions.
+using StageForm = std::tuple<torch::ScalarType, bool>;
+
+class CmtStages : public CmtGolden, public ::testing::WithParamInterface<StageForm> {
  protected:
   void SetUp() override {
     CmtGolden::SetUp();
     if (IsSkipped()) return;
     golden_.emplace(is_double() ? "goldens_f64.safetensors" : "goldens_f32.safetensors");
-    detector_ = detector_in(GetParam());
-    batch_ = batch_in(GetParam());
+    torch::GradMode::set_enabled(!std::get<1>(GetParam()));
+    detector_ = detector_in(std::get<0>(GetParam()));
+    batch_ = batch_in(std::get<0>(GetParam()));
   }
-  static bool is_double() { return GetParam() == torch::kDouble; }
+  void TearDown() override { torch::GradMode::set_enabled(true); }
+  static bool is_double() { return std::get<0>(GetParam()) == torch::kDouble; }
 
   // Stages that the double file leaves out are checked in float alone.
   void expect_stage(const std::string& name, const torch::Tensor& actual, double float_tolerance) const {
@@ -49,7 +54,6 @@ class CmtStages : public CmtGolden, public ::testing::WithParamInterface<torch::
   std::optional<Golden> golden_;
   Detector detector_{nullptr};
   DetectorBatch batch_;
-  torch::NoGradGuard guard_;
 };
 
 TEST_P(CmtStages, LidarFromVoxelsToTheMap) {
@@ -161,8 +165,12 @@ TEST_P(CmtStages, OutputsAndBoxes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, CmtStages, ::testing::Values(torch::kFloat, torch::kDouble),
-                         [](const auto& type) { return std::string(c10::toString(type.param)); });
+INSTANTIATE_TEST_SUITE_P(Types, CmtStages,
+                         ::testing::Combine(::testing::Values(torch::kFloat, torch::kDouble), ::testing::Bool()),
+                         [](const auto& form) {
+                           return c10::toString(std::get<0>(form.param)) +
+                                  std::string(std::get<1>(form.param) ? "Folded" : "LayerByLayer");
+                         });
 
 TEST_F(CmtGolden, VoxelsEqualTheOriginals) {
   const Golden golden("goldens_f32.safetensors");

@@ -153,6 +153,7 @@ TEST_F(CmtWeights, AccountsForEveryName) {
     if (name == "pts_bbox_head.bev_embedding.0.weight") tensor = torch::zeros({64, 100});
   const auto before = export_cmt(*detector_, SpconvLayout::kTwo);
   std::vector<torch::Tensor> copies;
+  copies.reserve(before.size());
   for (const auto& entry : before) copies.push_back(entry.tensor.clone());
   EXPECT_EQ(refusal(state),
             "[cmt] file.pth must hold the weights of this CMT, got 633 that fit, 1 missing "

@@ -120,7 +120,7 @@ TEST(DenseLosses, MarkTheCellsOfCentresAndSkipWrongSensors) {
   output.grid_logits = draw({2, layout.maps[0].keys(), 4}, 5);
   output.camera_logits = draw({2, layout.keys() - layout.maps[0].keys(), 4}, 6);
   const auto sum = [&] {
-    const auto losses = dense_losses(output, c.batch, c.options);
+    const auto losses = dense_losses(output, c.batch, c.options, 5);
     return losses.grid + losses.cameras;
   };
   EXPECT_TRUE(gradients_match(sum, {{"grid", output.grid_logits}, {"cameras", output.camera_logits}}));
@@ -132,11 +132,11 @@ TEST(DenseLosses, MarkTheCellsOfCentresAndSkipWrongSensors) {
           c.batch.scene.grid.cell_at(targets.boxes[g][0].item<double>(), targets.boxes[g][1].item<double>());
       hot[b][cell->row * c.batch.scene.grid.columns() + cell->column][targets.labels[g].item<std::int64_t>()] = 1;
     }
-  const auto grid = dense_losses(output, c.batch, c.options).grid;
+  const auto grid = dense_losses(output, c.batch, c.options, 5).grid;
   EXPECT_TRUE(close(grid, 2.0 / 5 * focal_loss(output.grid_logits, hot, 0.25, 2).sum(), 1e-9));
   c.batch.quality[0][0] = 0;        // the first frame's cloud is another place's
   c.batch.available[1][0] = false;  // the second's LiDAR is off
-  EXPECT_EQ(dense_losses(output, c.batch, c.options).grid.item<double>(), 0);
+  EXPECT_EQ(dense_losses(output, c.batch, c.options, 5).grid.item<double>(), 0);
 }
 
 TEST(DetectorLosses, AreNamedInAFixedOrderAndFiniteWithoutObjects) {

@@ -3,7 +3,6 @@
 #include <optional>
 
 #include <torch/nn/module.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
@@ -11,12 +10,14 @@
 
 #include "camber/detection/detector.h"
 #include "camber/nn/attention_bias.h"
+#include "camber/nn/batch_norm.h"
 #include "camber/nn/decoder.h"
 #include "camber/nn/query_router.h"
 
 namespace camber::detection {
 
-class KeyPositionsImpl;  // positions of keys and queries as vectors
+class KeyPositionsImpl;   // positions of keys and queries as vectors
+class NormedConvolution;  // a convolution with the norm folded into it
 class TaskHeadsImpl;
 
 /// Points of the clouds that take part in their cells, those outside of the grid left out, as a LiDAR encoder wants
@@ -102,7 +103,8 @@ class CmtHeadImpl : public torch::nn::Module {
 
   DetectorOptions options_;
   torch::nn::Conv2d shared_conv_{nullptr};
-  torch::nn::BatchNorm2d shared_norm_{nullptr};
+  nn::BatchNorm2d shared_norm_{nullptr};
+  std::shared_ptr<NormedConvolution> shared_layer_;
   torch::nn::Conv2d camera_projection_{nullptr};
   torch::nn::LayerNorm grid_norm_{nullptr}, camera_norm_{nullptr};
   std::shared_ptr<KeyPositionsImpl> positions_;

@@ -13,6 +13,7 @@
 #include "camber/detection/batch.h"
 #include "camber/detection/detection.h"
 #include "camber/detection/detector_options.h"
+#include "camber/distributed/process_group.h"
 #include "camber/ops/biased_attention.h"
 
 namespace camber::detection {
@@ -29,9 +30,10 @@ enum class TrustControl {
 struct ForwardOptions {
   std::uint64_t seed = 0;  // seed and step name the draws of dropout and denoising noise
   std::int64_t step = 0;
-  bool denoising = true;        // only while training
-  bool attention_mass = false;  // mass per sensor, of the last layer
-  bool statistics = false;      // row statistics of every layer, the mass with them
+  std::int64_t first_frame = 0;  // of the batch, where it is a share of one: draws are those of the frame in the whole
+  bool denoising = true;         // only while training
+  bool attention_mass = false;   // mass per sensor, of the last layer
+  bool statistics = false;       // row statistics of every layer, the mass with them
   TrustControl trust = TrustControl::kModel;
   ops::Implementation implementation = ops::Implementation::kAuto;
 };
@@ -94,6 +96,12 @@ class DetectorImpl : public torch::nn::Module {
   /// Matches queries to the batch's true objects, layer by layer, and returns every part of the loss.
   Losses losses(const DetectorOutput& output, const DetectorBatch& batch);
 
+  /// From now on a batch to learn from is this rank's share of one batch. What losses are divided by, the padding of
+  /// denoising queries and, with `statistics`, those of batch norms belong to the whole; the sums of all ranks' losses
+  /// and gradients are then those of one process with the whole batch. Every rank calls forward, losses and backward
+  /// alike.
+  void share_batches(std::shared_ptr<distributed::ProcessGroup> group, bool statistics = true);
+
   /// The boxes of each frame, best first, without any suppression. A frame in which no sensor delivers has none. A
   /// score that is NaN and a box that is not finite are never among them; a warning names the frame and counts both.
   std::vector<std::vector<Detection>> decode(const DetectorOutput& output, const DetectorBatch& batch) const;
@@ -110,16 +118,24 @@ class DetectorImpl : public torch::nn::Module {
                      const std::optional<torch::Tensor>& key_positions);
 
   const DetectorOptions& options() const { return options_; }
+  /// Where its weights lie, and so where it computes: `->to(device)` moves it. Batches stay on the host; what a pass
+  /// needs of them is copied.
+  torch::Device device() const;
 
   /// forward in its stages: the points of the clouds that are available, in their cells; the maps of what is
   /// available (those of absent sensors are zeros that no query sees), or those that the batch brings; the head.
   GroupedPoints voxelise(const DetectorBatch& batch) const;
+  torch::Tensor encode_points(const DetectorBatch& batch, const GroupedPoints& points) const;
+  torch::Tensor encode_images(const DetectorBatch& batch) const;
   KeyMaps encode(const DetectorBatch& batch, const GroupedPoints& points) const;
   KeyMaps encode(const DetectorBatch& batch) const;
   CmtHead head() const;
 
  private:
   struct Parts;
+  /// The type of maps and of keys' positions; refuses bfloat16 where gradients may be asked for.
+  std::int64_t most_of_a_rank(std::int64_t own) const;
+  torch::ScalarType map_type() const;
   DetectorOptions options_;
   std::unique_ptr<Parts> parts_;
 };
@@ -134,7 +150,9 @@ class Detector : public torch::nn::ModuleHolder<DetectorImpl> {
 
   /// Reads the options and the whole state that save() or a training wrote, of a checkpoint the running average where
   /// it has one, and switches to evaluation. A file that is damaged or lacks a tensor is a std::runtime_error.
-  static Detector load(const std::filesystem::path& file);
+  /// Files know no device: one that was trained anywhere is loaded to any. `precision` stands above the file's own.
+  static Detector load(const std::filesystem::path& file, torch::Device device = torch::kCPU,
+                       std::optional<Precision> precision = std::nullopt);
 
   /// Boxes of a single frame, without history: cues are frame.cues or neutral. Of a sequence, DetectorSession
   /// (camber/detection/detector_session.h) makes them. May be called from several threads at once; position embeddings

@@ -32,6 +32,9 @@ enum class BoxCode { kCamber, kCmt };
 /// (Position embeddings enter the comparison of queries and keys alone: a query that knows nothing cannot tell where it
 /// stands.)
 enum class QueryStart { kZeros, kPosition };
+/// Of encoders and cross-attention in inference. bfloat16: sums in float, what goes from layer to layer rounded to
+/// bfloat16; queries, their positions and boxes stay in float. Weights are stored in float either way.
+enum class Precision { kFloat32, kBfloat16 };
 /// What divides the class loss: the number of objects, or CMT's max(1, positives + 0.1 * negatives).
 enum class ClassNormalizer { kObjects, kCmt };
 
@@ -65,6 +68,10 @@ template <>
 inline constexpr auto enum_names<detection::BoxCode> =
     std::array{std::pair{detection::BoxCode::kCamber, std::string_view("camber")},
                std::pair{detection::BoxCode::kCmt, std::string_view("cmt")}};
+template <>
+inline constexpr auto enum_names<detection::Precision> =
+    std::array{std::pair{detection::Precision::kFloat32, std::string_view("float32")},
+               std::pair{detection::Precision::kBfloat16, std::string_view("bfloat16")}};
 template <>
 inline constexpr auto enum_names<detection::ClassNormalizer> =
     std::array{std::pair{detection::ClassNormalizer::kObjects, std::string_view("objects")},
@@ -212,6 +219,9 @@ struct DenoisingOptions {
   }
 };
 
+/// Of a term of the loss: beyond it float overflows long before anything is learned.
+constexpr double kLargestWeight = 1e6;
+
 struct LossOptions {
   double class_weight = 2;
   double box_weight = 0.25;
@@ -225,15 +235,20 @@ struct LossOptions {
 
   template <class Visitor>
   void visit(Visitor& visitor) {
-    visitor("class_weight", class_weight, "focal loss, and its cost in matching", config::Range{.min = 0});
-    visitor("box_weight", box_weight, "L1 loss of the box code, and its cost in matching", config::Range{.min = 0});
+    visitor("class_weight", class_weight, "focal loss, and its cost in matching",
+            config::Range{.min = 0, .max = kLargestWeight});
+    visitor("box_weight", box_weight, "L1 loss of the box code, and its cost in matching",
+            config::Range{.min = 0, .max = kLargestWeight});
     visitor("focal_alpha", focal_alpha, "weight of true classes", config::Range{0, 1});
     visitor("focal_gamma", focal_gamma, "how far easy ones are passed over", config::Range{.min = 0});
     visitor("code_weights", code_weights, "weights of the ten numbers of a box code");
     visitor("class_normalizer", class_normalizer, "what divides the class loss");
-    visitor("denoising_weight", denoising_weight, "times both losses of denoising queries", config::Range{.min = 0});
-    visitor("dense_weight", dense_weight, "focal loss of cells that hold objects", config::Range{.min = 0});
-    visitor("router_weight", router_weight, "L1 of trust against labels, in mode supervised", config::Range{.min = 0});
+    visitor("denoising_weight", denoising_weight, "times both losses of denoising queries",
+            config::Range{.min = 0, .max = kLargestWeight});
+    visitor("dense_weight", dense_weight, "focal loss of cells that hold objects",
+            config::Range{.min = 0, .max = kLargestWeight});
+    visitor("router_weight", router_weight, "L1 of trust against labels, in mode supervised",
+            config::Range{.min = 0, .max = kLargestWeight});
     visitor("denoising", denoising, "denoising queries");
   }
   void validate() const;
@@ -256,6 +271,7 @@ struct DetectorOptions {
   nn::QueryRouterOptions router{.mode = nn::RouterMode::kOff};
   nn::AttentionBiasOptions bias{};
   LossOptions loss{};
+  Precision precision = Precision::kFloat32;
 
   template <class Visitor>
   void visit(Visitor& visitor) {
@@ -266,6 +282,7 @@ struct DetectorOptions {
     visitor("router", router, "where trust comes from; off: no bias either");
     visitor("bias", bias, "how trust biases the attention");
     visitor("loss", loss, "what training minimises");
+    visitor("precision", precision, "float32, or in inference with CMT's encoders bfloat16");
   }
   /// Throws std::invalid_argument with one sentence for options that do not hold together: unknown classes, a decoder
   /// that has another width than router, an odd width for the split embedding, ten code weights.
@@ -277,6 +294,8 @@ struct DetectorOptions {
   /// says); std::invalid_argument for another name.
   static DetectorOptions preset(std::string_view name);
 
+  /// The type of what encoders hand on in inference.
+  bool in_bfloat16() const { return precision == Precision::kBfloat16; }
   bool has_router() const { return router.mode != nn::RouterMode::kOff; }
   /// Sensors that trust tells apart: LiDAR and cameras, or LiDAR and each camera.
   std::int64_t num_sensors() const { return router.num_sensors; }

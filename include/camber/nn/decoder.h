@@ -60,6 +60,7 @@ struct DecoderInputs {
   torch::Tensor query_position{};   // [B, Q, C]
   torch::Tensor memory{};           // [B, K, C]
   torch::Tensor memory_position{};  // [B, K, C]
+  torch::Tensor memory_keys{};      // memory + memory_position where they are known; the decoder fills it in inference
   /// What project_memory() made of the memory, when it is looked at again; empty: computed in the layers.
   std::vector<KeysAndValues> projected_memory{};
   /// Bool [1|B, 1|H, Q, Q], true = blocked: which queries may not see each other.

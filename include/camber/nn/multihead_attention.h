@@ -65,7 +65,9 @@ struct AttendedOutput {
 ///   output = query + dropout(out_proj(attention(W_q (query + query_position), W_k (key + key_position), W_v value))).
 ///
 /// Parameters carry the names and shapes of torch.nn.MultiheadAttention (in_proj_weight [3C, C], in_proj_bias,
-/// out_proj.weight, out_proj.bias). A bias belongs to cross-attention; self-attention refuses one.
+/// out_proj.weight, out_proj.bias). A bias belongs to cross-attention; self-attention refuses one. Keys and values may
+/// be given in bfloat16 beside queries in float: then they are projected, and attended to, in bfloat16, and the rest
+/// stays in float.
 ///
 ///   MultiheadAttention cross(MultiheadAttentionOptions{.width = 256}, AttentionKind::kCross);
 ///   auto out = cross->forward({queries, memory, memory, query_position, memory_position}, {.bias = structured});

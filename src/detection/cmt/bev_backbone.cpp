@@ -1,15 +1,16 @@
 #include "detection/cmt/bev_backbone.h"
 
 #include <torch/nn/modules/activation.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
+
+#include "camber/nn/batch_norm.h"
 
 namespace camber::detection::cmt {
 namespace {
 
 void add_norm(torch::nn::Sequential& to, std::int64_t channels) {
-  to->push_back(torch::nn::BatchNorm2d(torch::nn::BatchNorm2dOptions(channels).eps(1e-3).momentum(0.01)));
+  to->push_back(nn::BatchNorm2d(torch::nn::BatchNorm2dOptions(channels).eps(1e-3).momentum(0.01)));
   to->push_back(torch::nn::ReLU(torch::nn::ReLUOptions(/*inplace=*/true)));
 }
 
@@ -28,13 +29,21 @@ SecondImpl::SecondImpl(std::int64_t inputs, const std::array<std::int64_t, 2>& c
     torch::nn::Sequential block;
     add_layer(block, stage == 0 ? inputs : channels[0], channels[stage], 3, stage == 0 ? 1 : 2);
     for (std::int64_t i = 0; i < layers; ++i) add_layer(block, channels[stage], channels[stage], 3, 1);
+    layers_[stage].resize(block->size() / 3);  // convolution, norm, activation
     blocks_->push_back(block);
   }
 }
 
 std::array<torch::Tensor, 2> SecondImpl::forward(const torch::Tensor& map) {
-  const auto near = blocks_[0]->as<torch::nn::Sequential>()->forward(map);
-  return {near, blocks_[1]->as<torch::nn::Sequential>()->forward<torch::Tensor>(near)};
+  const auto run = [this](std::size_t stage, torch::Tensor state) {
+    const auto& block = *blocks_[stage]->as<torch::nn::Sequential>();
+    for (std::size_t i = 0; i < layers_[stage].size(); ++i)
+      state =
+          layers_[stage][i](*block[3 * i]->as<torch::nn::Conv2d>(), *block[3 * i + 1]->as<nn::BatchNorm2d>(), state);
+    return state;
+  };
+  const auto near = run(0, map);
+  return {near, run(1, near)};
 }
 
 SecondFpnImpl::SecondFpnImpl(const std::array<std::int64_t, 2>& inputs, std::int64_t outputs) {
@@ -49,8 +58,10 @@ SecondFpnImpl::SecondFpnImpl(const std::array<std::int64_t, 2>& inputs, std::int
 }
 
 torch::Tensor SecondFpnImpl::forward(const std::array<torch::Tensor, 2>& levels) {
-  return torch::cat({deblocks_[0]->as<torch::nn::Sequential>()->forward(levels[0]),
-                     deblocks_[1]->as<torch::nn::Sequential>()->forward(levels[1])},
+  const auto& near = *deblocks_[0]->as<torch::nn::Sequential>();
+  const auto& far = *deblocks_[1]->as<torch::nn::Sequential>();
+  return torch::cat({near_(*near[0]->as<torch::nn::Conv2d>(), *near[1]->as<nn::BatchNorm2d>(), levels[0]),
+                     far_(*far[0]->as<torch::nn::ConvTranspose2d>(), *far[1]->as<nn::BatchNorm2d>(), levels[1])},
                     1);
 }
 

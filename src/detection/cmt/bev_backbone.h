@@ -1,11 +1,14 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <deque>
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/pimpl.h>
 #include <torch/types.h>
+
+#include "detection/normed_convolution.h"
 
 namespace camber::detection::cmt {
 
@@ -19,6 +22,7 @@ class SecondImpl : public torch::nn::Module {
 
  private:
   torch::nn::ModuleList blocks_{nullptr};
+  std::array<std::deque<NormedConvolution>, 2> layers_;
 };
 TORCH_MODULE(Second);
 
@@ -31,6 +35,7 @@ class SecondFpnImpl : public torch::nn::Module {
 
  private:
   torch::nn::ModuleList deblocks_{nullptr};
+  NormedConvolution near_, far_;
 };
 TORCH_MODULE(SecondFpn);
 

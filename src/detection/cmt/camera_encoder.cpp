@@ -29,12 +29,13 @@ class CpfpnImpl : public torch::nn::Module {
     outputs_->push_back(ConvModule(torch::nn::Conv2dOptions(channels, channels, 3).padding(1)));
   }
   torch::Tensor forward(const std::array<torch::Tensor, 2>& levels) {
-    return join_levels(levels, laterals_[0]->as<ConvModule>()->conv, laterals_[1]->as<ConvModule>()->conv,
-                       outputs_[0]->as<ConvModule>()->conv);
+    return layers_.join(levels, *laterals_[0]->as<ConvModule>()->conv, *laterals_[1]->as<ConvModule>()->conv,
+                        *outputs_[0]->as<ConvModule>()->conv);
   }
 
  private:
   torch::nn::ModuleList laterals_{nullptr}, outputs_{nullptr};
+  NeckLayers layers_;
 };
 TORCH_MODULE(Cpfpn);
 
@@ -54,7 +55,9 @@ class CmtCameraEncoder : public CameraEncoderImpl {
   }
   torch::Tensor forward(const torch::Tensor& images) override {
     const auto dense = images.contiguous(torch::MemoryFormat::ChannelsLast);
-    return neck_->forward(vovnet_ ? vovnet_->forward(dense) : resnet_->forward(dense));
+    return encode_images(*this, dense, [this](const torch::Tensor& part) {
+      return neck_->forward(vovnet_ ? vovnet_->forward(part) : resnet_->forward(part));
+    });
   }
 
  private:

@@ -21,10 +21,11 @@ class CmtLidarEncoder : public LidarEncoderImpl {
     const auto& wanted = options.encoder.cmt;
     const std::array<std::int64_t, 2> widths{wanted.bev_backbone_channels[0], wanted.bev_backbone_channels[1]};
     const std::int64_t heights = cmt::SparseEncoderImpl::output_shape(shape_)[0];
-    encoder_ =
-        register_module("pts_middle_encoder",
-                        cmt::SparseEncoder(cmt::SparseEncoderOptions{
-                            .channels = wanted.sparse_channels, .outputs = wanted.sparse_outputs, .shape = shape_}));
+    encoder_ = register_module("pts_middle_encoder",
+                               cmt::SparseEncoder(cmt::SparseEncoderOptions{.channels = wanted.sparse_channels,
+                                                                            .outputs = wanted.sparse_outputs,
+                                                                            .shape = shape_,
+                                                                            .bfloat16 = options.in_bfloat16()}));
     backbone_ = register_module("pts_backbone",
                                 cmt::Second(wanted.sparse_outputs * heights, widths, wanted.bev_backbone_layers));
     neck_ = register_module("pts_neck", cmt::SecondFpn(widths, options.encoder.bev_channels / 2));

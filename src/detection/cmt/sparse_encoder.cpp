@@ -1,5 +1,7 @@
 #include "detection/cmt/sparse_encoder.h"
 
+#include <utility>
+
 #include <torch/nn/functional/batchnorm.h>
 
 namespace camber::detection::cmt {
@@ -15,15 +17,29 @@ const std::array<ops::SparseKernel, 3> kDownsampling{
     ops::SparseKernel{.size = {3, 3, 3}, .stride = {2, 2, 2}, .padding = {0, 1, 1}}};
 const ops::SparseKernel kOutput{.size = {3, 1, 1}, .stride = {2, 1, 1}, .padding = {0, 0, 0}};
 
-torch::nn::BatchNorm1d site_norm(std::int64_t channels) {
-  return torch::nn::BatchNorm1d(torch::nn::BatchNorm1dOptions(channels).eps(kEpsilon).momentum(kMomentum));
+nn::BatchNorm1d site_norm(std::int64_t channels) {
+  return nn::BatchNorm1d(torch::nn::BatchNorm1dOptions(channels).eps(kEpsilon).momentum(kMomentum));
 }
 
 // Over the active sites; fewer than two have no variance, and are measured by the running statistics.
-torch::Tensor normalise(torch::nn::BatchNorm1d& norm, const torch::Tensor& rows) {
-  if (rows.size(0) > 1 || !norm->is_training()) return norm->forward(rows);
+torch::Tensor normalise(nn::BatchNorm1d& norm, const torch::Tensor& rows) {
+  if (rows.size(0) > 1 || norm->shares_statistics() || !norm->is_training()) return norm->forward(rows);
   return torch::batch_norm(rows, norm->weight, norm->bias, norm->running_mean, norm->running_var, /*training=*/false,
                            kMomentum, kEpsilon, /*cudnn_enabled=*/false);
+}
+
+// relu(norm(convolution) + added); in inference with the norm folded into the weight.
+torch::Tensor sparse_layer(SparseWeightImpl& conv, nn::BatchNorm1d& norm, FoldedNorm& folded,
+                           const torch::Tensor& features, const ops::SparseIndices& indices,
+                           const torch::Tensor& added = {}) {
+  if (in_inference(conv) && in_inference(*norm)) {
+    const auto layer = folded.get(conv.weight, {}, NormTensors::of(*norm), 0, features.scalar_type());
+    auto result = ops::sparse_convolution(features, layer.weight, indices).add_(layer.bias);
+    if (added.defined()) result += added;
+    return result.relu_();
+  }
+  const auto rows = normalise(norm, ops::sparse_convolution(features, conv.weight, indices));
+  return torch::relu(added.defined() ? rows + added : rows);
 }
 
 class SparseBlockImpl : public torch::nn::Module {
@@ -35,13 +51,14 @@ class SparseBlockImpl : public torch::nn::Module {
     bn2_ = register_module("bn2", site_norm(channels));
   }
   torch::Tensor forward(const torch::Tensor& features, const ops::SparseIndices& indices) {
-    const auto inner = torch::relu(normalise(bn1_, ops::sparse_convolution(features, conv1_->weight, indices)));
-    return torch::relu(normalise(bn2_, ops::sparse_convolution(inner, conv2_->weight, indices)) + features);
+    const auto inner = sparse_layer(*conv1_, bn1_, folded1_, features, indices);
+    return sparse_layer(*conv2_, bn2_, folded2_, inner, indices, features);
   }
 
  private:
   SparseWeight conv1_{nullptr}, conv2_{nullptr};
-  torch::nn::BatchNorm1d bn1_{nullptr}, bn2_{nullptr};
+  nn::BatchNorm1d bn1_{nullptr}, bn2_{nullptr};
+  FoldedNorm folded1_, folded2_;
 };
 
 ops::GridShape shape_after(const ops::GridShape& shape, const ops::SparseKernel& kernel) {
@@ -66,10 +83,10 @@ SparseUnitImpl::SparseUnitImpl(std::int64_t inputs, std::int64_t outputs, const 
 }
 
 torch::Tensor SparseUnitImpl::forward(const torch::Tensor& features, const ops::SparseIndices& indices) {
-  return torch::relu(normalise(norm_, ops::sparse_convolution(features, conv_->weight, indices)));
+  return sparse_layer(*conv_, norm_, folded_, features, indices);
 }
 
-SparseEncoderImpl::SparseEncoderImpl(const SparseEncoderOptions& options) : options_(options) {
+SparseEncoderImpl::SparseEncoderImpl(SparseEncoderOptions options) : options_(std::move(options)) {
   const auto& widths = options_.channels;
   conv_input_ = register_module("conv_input", SparseUnit(options_.inputs, widths[0], kSubmanifold.size));
   const auto layers = register_module("encoder_layers", std::make_shared<GroupImpl>());
@@ -79,7 +96,7 @@ SparseEncoderImpl::SparseEncoderImpl(const SparseEncoderOptions& options) : opti
     for (const char* name : {"0", "1"})
       blocks_.push_back(layer->register_module(name, std::make_shared<SparseBlockImpl>(widths[stage])));
     if (stage + 1 < widths.size())
-      downsamplings_.push_back(
+      downsamplings_.emplace_back(
           layer->register_module("2", SparseUnit(widths[stage], widths[stage + 1], kDownsampling[stage].size)));
   }
   conv_out_ = register_module("conv_out", SparseUnit(widths.back(), options_.outputs, kOutput.size));
@@ -106,6 +123,7 @@ torch::Tensor SparseEncoderImpl::forward(const torch::Tensor& features, const to
     const auto indices = ops::build_sparse_indices(map.coordinates, map.shape, clouds, kSubmanifold);
     if (stage == 0) {
       map.features = conv_input_->forward(map.features, indices);
+      if (options_.bfloat16) map.features = map.features.to(torch::kBFloat16);
       record("conv_input");
     }
     for (const std::size_t block : {std::size_t{0}, std::size_t{1}}) {

@@ -5,10 +5,11 @@
 #include <vector>
 
 #include <torch/nn/module.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/pimpl.h>
 
+#include "camber/nn/batch_norm.h"
 #include "camber/ops/sparse_convolution.h"
+#include "detection/normed_convolution.h"
 
 namespace camber::detection::cmt {
 
@@ -38,7 +39,8 @@ class SparseUnitImpl : public torch::nn::Module {
 
  private:
   SparseWeight conv_{nullptr};
-  torch::nn::BatchNorm1d norm_{nullptr};
+  nn::BatchNorm1d norm_{nullptr};
+  FoldedNorm folded_;
 };
 TORCH_MODULE(SparseUnit);
 
@@ -47,6 +49,7 @@ struct SparseEncoderOptions {
   std::vector<std::int64_t> channels{16, 32, 64, 128};
   std::int64_t outputs = 128;
   ops::GridShape shape{41, 1024, 1024};
+  bool bfloat16 = false;  // all but the first layer, whose inputs are metres; in inference alone
 };
 
 /// mmdetection3d's SparseEncoder of basic blocks: a submanifold convolution, then four stages of two residual blocks
@@ -55,7 +58,7 @@ struct SparseEncoderOptions {
 /// geometries.
 class SparseEncoderImpl : public torch::nn::Module {
  public:
-  explicit SparseEncoderImpl(const SparseEncoderOptions& options);
+  explicit SparseEncoderImpl(SparseEncoderOptions options);
   /// features [N, inputs] at coordinates int32 [N, 4] of `clouds` clouds -> [clouds, outputs * heights, rows, columns],
   /// channel = c * heights + z. `stages`, where given, gets every layer's rows.
   torch::Tensor forward(const torch::Tensor& features, const torch::Tensor& coordinates, std::int64_t clouds,

@@ -1,15 +1,16 @@
 #include "detection/cmt/vovnet.h"
 
+#include <deque>
 #include <string>
 #include <vector>
 
 #include <torch/nn/modules/activation.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/pooling.h>
 
+#include "camber/nn/batch_norm.h"
 #include "detection/resnet.h"
 
 namespace camber::detection::cmt {
@@ -21,7 +22,7 @@ void add_convolution(torch::nn::Sequential& to, const std::string& name, std::in
   to->push_back(
       name + "/conv",
       torch::nn::Conv2d(torch::nn::Conv2dOptions(inputs, outputs, size).stride(stride).padding(size / 2).bias(false)));
-  to->push_back(name + "/norm", torch::nn::BatchNorm2d(outputs));
+  to->push_back(name + "/norm", nn::BatchNorm2d(outputs));
   to->push_back(name + "/relu", torch::nn::ReLU(torch::nn::ReLUOptions(/*inplace=*/true)));
 }
 
@@ -32,17 +33,24 @@ torch::nn::Sequential convolution_named(const std::string& name, std::int64_t in
   return result;
 }
 
+// Layer i of a container of "<name>/conv", "<name>/norm", "<name>/relu".
+torch::Tensor layer_of(const torch::nn::SequentialImpl& layers, std::size_t i, NormedConvolution& layer,
+                       const torch::Tensor& input) {
+  return layer(*layers[3 * i]->as<torch::nn::Conv2d>(), *layers[3 * i + 1]->as<nn::BatchNorm2d>(), input);
+}
+
 class SqueezeExcitationImpl : public torch::nn::Module {
  public:
   explicit SqueezeExcitationImpl(std::int64_t channels) {
     fc_ = register_module("fc", torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, channels, 1)));
   }
   torch::Tensor forward(const torch::Tensor& input) {
-    return input * torch::hardsigmoid(fc_->forward(input.mean({2, 3}, /*keepdim=*/true)));
+    return input * torch::hardsigmoid(layer_(*fc_, input.mean({2, 3}, /*keepdim=*/true)));
   }
 
  private:
   torch::nn::Conv2d fc_{nullptr};
+  NormedConvolution layer_;
 };
 TORCH_MODULE(SqueezeExcitation);
 
@@ -57,13 +65,15 @@ class AggregationBlockImpl : public torch::nn::Module {
       layers_->push_back(convolution_named(name + "_" + std::to_string(i), channels, inner, 3));
       channels = inner;
     }
+    normed_.resize(layers_->size());
     concat_ = register_module("concat", convolution_named(name + "_concat", inputs + convolutions * inner, outputs, 1));
     ese_ = register_module("ese", SqueezeExcitation(outputs));
   }
   torch::Tensor forward(const torch::Tensor& input) {
     std::vector<torch::Tensor> all{input};
-    for (const auto& layer : *layers_) all.push_back(layer->as<torch::nn::Sequential>()->forward(all.back()));
-    const auto joined = ese_->forward(concat_->forward(torch::cat(all, 1)));
+    for (std::size_t i = 0; i < normed_.size(); ++i)
+      all.push_back(layer_of(*layers_[i]->as<torch::nn::Sequential>(), 0, normed_[i], all.back()));
+    const auto joined = ese_->forward(layer_of(*concat_, 0, concat_layer_, torch::cat(all, 1)));
     return residual_ ? joined + input : joined;
   }
 
@@ -72,6 +82,8 @@ class AggregationBlockImpl : public torch::nn::Module {
   torch::nn::ModuleList layers_{nullptr};
   torch::nn::Sequential concat_{nullptr};
   SqueezeExcitation ese_{nullptr};
+  std::deque<NormedConvolution> normed_;
+  NormedConvolution concat_layer_;
 };
 TORCH_MODULE(AggregationBlock);
 
@@ -105,7 +117,9 @@ void VovNetImpl::train(bool on) {
 }
 
 std::array<torch::Tensor, 2> VovNetImpl::forward(const torch::Tensor& images) {
-  const auto state = stages_[1]->forward(stages_[0]->forward(stem_->forward(images)));
+  auto state = images;
+  for (std::size_t i = 0; i < stem_layers_.size(); ++i) state = layer_of(*stem_, i, stem_layers_[i], state);
+  state = stages_[1]->forward(stages_[0]->forward(state));
   const auto near = stages_[2]->forward(state);
   return {near, stages_[3]->forward<torch::Tensor>(near)};
 }

@@ -7,6 +7,8 @@
 #include <torch/nn/pimpl.h>
 #include <torch/types.h>
 
+#include "detection/normed_convolution.h"
+
 namespace camber::detection::cmt {
 
 /// Widths of a VoVNet with effective squeeze and excitation; the defaults are V-99-eSE.
@@ -31,6 +33,7 @@ class VovNetImpl : public torch::nn::Module {
 
  private:
   torch::nn::Sequential stem_{nullptr};
+  std::array<NormedConvolution, 3> stem_layers_;
   std::array<torch::nn::Sequential, 4> stages_{nullptr, nullptr, nullptr, nullptr};
 };
 TORCH_MODULE(VovNet);
