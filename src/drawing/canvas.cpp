@@ -80,10 +80,34 @@ void Canvas::paint(double left, double top, double right, double bottom, Colour 
 }
 
 void Canvas::line(Position from, Position to, const Stroke& stroke) {
+  const double length = std::hypot(to.x - from.x, to.y - from.y);
+  if (stroke.dash <= 0 || length < stroke.dash || !std::isfinite(length) || length > kLargestSide * 4.0)
+    return stroke_segment(from, to, stroke);
+  const auto at = [&](double along) {
+    return Position{from.x + (to.x - from.x) * along / length, from.y + (to.y - from.y) * along / length};
+  };
+  for (double along = 0; along < length; along += 2 * stroke.dash)
+    stroke_segment(at(along), at(std::min(along + stroke.dash, length)), stroke);
+}
+
+// Row by row, and of each row only what is near the line: a box around a long slanted line is mostly empty.
+void Canvas::stroke_segment(Position from, Position to, const Stroke& stroke) {
+  if (!finite(from) || !finite(to)) return;
   const double room = stroke.width / 2 + 1;
-  paint(std::min(from.x, to.x) - room, std::min(from.y, to.y) - room, std::max(from.x, to.x) + room,
-        std::max(from.y, to.y) + room, stroke.colour, stroke.opacity,
-        [&](double x, double y) { return stroke_coverage(distance_to_segment(x, y, from, to), stroke.width); });
+  const auto bound = [](double value, int side) { return std::clamp(value, 0.0, static_cast<double>(side)); };
+  const int first = static_cast<int>(bound(std::floor(std::min(from.y, to.y) - room), height_));
+  const int last = static_cast<int>(bound(std::ceil(std::max(from.y, to.y) + room), height_));
+  for (int row = first; row < last; ++row) {
+    double low = 0, high = 1;  // the part of the line that is near this row
+    if (from.y != to.y) {
+      const double one = (row - room - from.y) / (to.y - from.y), other = (row + 1 + room - from.y) / (to.y - from.y);
+      low = std::clamp(std::min(one, other), 0.0, 1.0);
+      high = std::clamp(std::max(one, other), 0.0, 1.0);
+    }
+    const double left = from.x + low * (to.x - from.x), right = from.x + high * (to.x - from.x);
+    paint(std::min(left, right) - room, row, std::max(left, right) + room, row + 1, stroke.colour, stroke.opacity,
+          [&](double x, double y) { return stroke_coverage(distance_to_segment(x, y, from, to), stroke.width); });
+  }
 }
 
 void Canvas::path(std::span<const Position> points, const Stroke& stroke) {
@@ -149,17 +173,47 @@ void Canvas::fill_circle(Position centre, double radius, Colour colour, double o
   });
 }
 
-void Canvas::text(Position corner, std::string_view words, Colour colour, int size) {
-  if (!finite(corner)) return;
+void Canvas::text(Position corner, std::string_view words, Colour colour, double size) {
+  if (!finite(corner) || !(size > 0)) return;
+  if (size == 1) return dots(corner, words, colour);
+  const Stroke stroke{.colour = colour, .width = 0.95 * size};
+  for (std::size_t letter = 0; letter < words.size(); ++letter) {
+    const Glyph& glyph = glyph_of(words[letter]);
+    const double left = corner.x + static_cast<double>(letter) * (kGlyphWidth + 1) * size;
+    if (left > width_ || left + kGlyphWidth * size < 0 || corner.y > height_) continue;
+    // Letters with a tail stand on the line with their body, as dots they have no room to.
+    const double top = corner.y + (std::string_view("gpqy").find(words[letter]) == std::string_view::npos ? 0 : size);
+    const auto ink = [&glyph](int row, int column) {
+      return row >= 0 && row < kTextHeight && column >= 0 && column < kGlyphWidth && glyph[row][column] == '#';
+    };
+    const auto at = [&](int row, int column) {
+      return Position{left + (column + 0.5) * size, top + (row + 0.5) * size};
+    };
+    for (int row = 0; row < kTextHeight; ++row)
+      for (int column = 0; column < kGlyphWidth; ++column) {
+        if (!ink(row, column)) continue;
+        const bool right = ink(row, column + 1), below = ink(row + 1, column);
+        if (right) line(at(row, column), at(row, column + 1), stroke);
+        if (below) line(at(row, column), at(row + 1, column), stroke);
+        // A diagonal only where no corner of straight strokes joins the two dots already.
+        if (ink(row + 1, column + 1) && !right && !below) line(at(row, column), at(row + 1, column + 1), stroke);
+        if (ink(row + 1, column - 1) && !below && !ink(row, column - 1))
+          line(at(row, column), at(row + 1, column - 1), stroke);
+        line(at(row, column), at(row, column), stroke);
+      }
+  }
+}
+
+void Canvas::dots(Position corner, std::string_view words, Colour colour) {
   // Text may begin far outside: keep the sum of integers small.
   const int left = static_cast<int>(std::lround(std::clamp(corner.x, -1e6, 1e6)));
   const int top = static_cast<int>(std::lround(std::clamp(corner.y, -1e6, 1e6)));
   for (std::size_t letter = 0; letter < words.size(); ++letter) {
     const Glyph& glyph = glyph_of(words[letter]);
-    const int x = left + static_cast<int>(letter) * (kGlyphWidth + 1) * size;
-    for (int row = 0; row < kTextHeight * size; ++row)
-      for (int column = 0; column < kGlyphWidth * size; ++column)
-        if (glyph[row / size][column / size] == '#') set_pixel(x + column, top + row, colour);
+    const int x = left + static_cast<int>(letter) * (kGlyphWidth + 1);
+    for (int row = 0; row < kTextHeight; ++row)
+      for (int column = 0; column < kGlyphWidth; ++column)
+        if (glyph[row][column] == '#') set_pixel(x + column, top + row, colour);
   }
 }
 
@@ -176,8 +230,8 @@ void Canvas::image(int column, int row, std::span<const std::uint8_t> rgb, int i
   }
 }
 
-int text_width(std::string_view words, int size) {
-  return words.empty() ? 0 : (static_cast<int>(words.size()) * (kGlyphWidth + 1) - 1) * size;
+double text_width(std::string_view words, double size) {
+  return words.empty() ? 0 : (static_cast<double>(words.size()) * (kGlyphWidth + 1) - 1) * size;
 }
 
 }  // namespace camber::drawing

@@ -26,4 +26,19 @@ std::vector<std::uint8_t> encode_jpeg(const std::uint8_t* rgb, std::int64_t widt
   return {buffer, buffer + size};
 }
 
+std::pair<std::int64_t, std::int64_t> jpeg_dimensions(std::span<const std::uint8_t> bytes, const std::string& name) {
+  constexpr std::int64_t kLargestImage = std::int64_t{64} << 20;  // pixels
+  thread_local const std::unique_ptr<void, int (*)(tjhandle)> kDecoder(tjInitDecompress(), tjDestroy);
+  const auto refuse = [&name](const std::string& what) {
+    throw std::runtime_error("[decode_jpeg] " + name + ": " + what);
+  };
+  int width = 0, height = 0, subsampling = 0, colours = 0;
+  if (bytes.size() < 4 || bytes[0] != 0xFF || bytes[1] != 0xD8) refuse("is not a JPEG file");
+  if (tjDecompressHeader3(kDecoder.get(), bytes.data(), bytes.size(), &width, &height, &subsampling, &colours) != 0)
+    refuse(std::string("is a damaged JPEG file: ") + tjGetErrorStr2(kDecoder.get()));
+  if (width < 1 || height < 1 || std::int64_t{width} * height > kLargestImage)
+    refuse("must have between 1 and 64 million pixels, got " + std::to_string(width) + " x " + std::to_string(height));
+  return {width, height};
+}
+
 }  // namespace camber::drawing

@@ -28,4 +28,25 @@ std::string encode_png(std::span<const std::uint8_t> rgb, int width, int height)
   return bytes;
 }
 
+DecodedPng decode_png(std::string_view bytes, const std::string& name) {
+  constexpr std::uint64_t kLargestImage = std::uint64_t{64} << 20;  // pixels
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  const auto refuse = [&](const std::string& what) {
+    png_image_free(&image);
+    throw std::runtime_error(fmt::format("[decode_png] {}: {}", name, what));
+  };
+  if (png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()) == 0)
+    refuse(std::string("is not a PNG file: ") + image.message);
+  if (std::uint64_t{image.width} * image.height > kLargestImage)
+    refuse(fmt::format("must have at most 64 million pixels, got {} x {}", image.width, image.height));
+  image.format = PNG_FORMAT_RGB;
+  DecodedPng result{.width = static_cast<int>(image.width), .height = static_cast<int>(image.height)};
+  result.rgb.resize(PNG_IMAGE_SIZE(image));
+  const png_color black{};
+  if (png_image_finish_read(&image, &black, result.rgb.data(), 0, nullptr) == 0)
+    refuse(std::string("is a damaged PNG file: ") + image.message);
+  return result;
+}
+
 }  // namespace camber::drawing

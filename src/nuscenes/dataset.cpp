@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "camber/storage/file.h"
+
 namespace camber::nuscenes {
 
 using geometry::Quaternion;
@@ -13,6 +15,12 @@ using geometry::Vector3;
 
 Dataset::Dataset(std::filesystem::path root, std::string version, int threads)
     : root_(std::move(root)), version_(std::move(version)), tables_(load_tables(root_, version_, threads)) {}
+
+std::filesystem::path Dataset::path_of(const SampleData& data) const {
+  std::filesystem::path path = root_ / data.filename;
+  storage::check_inside(root_, path);
+  return path;
+}
 
 SensorPose Dataset::pose_of(const SampleData& data) const {
   const CalibratedSensor& calibration = tables_.calibrated_sensor[data.calibrated_sensor];

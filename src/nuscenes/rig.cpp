@@ -7,12 +7,6 @@
 namespace camber::nuscenes {
 namespace {
 
-geometry::RigidTransform pose_of(const RigSensor& sensor) {
-  const std::vector<double>& q = sensor.rotation;
-  const std::vector<double>& t = sensor.translation;
-  return geometry::RigidTransform::from(geometry::Quaternion{q[0], q[1], q[2], q[3]}.normalized(), {t[0], t[1], t[2]});
-}
-
 void check_sensor(const RigSensor& sensor) {
   const auto refuse = [&sensor](const std::string& what) {
     throw std::invalid_argument("[Rig] sensor '" + sensor.channel + "': " + what);
@@ -25,7 +19,7 @@ void check_sensor(const RigSensor& sensor) {
   if (sensor.channel.empty()) refuse("channel must have a name");
   check_length("translation", sensor.translation, 3);
   check_length("rotation", sensor.rotation, 4);
-  pose_of(sensor);  // refuses a quaternion of length 0
+  sensor.to_ego();  // refuses a quaternion of length 0
   if (sensor.modality != Modality::kCamera) return;
   check_length("intrinsic", sensor.intrinsic, 9);
   if (sensor.width < 1 || sensor.height < 1)
@@ -34,6 +28,12 @@ void check_sensor(const RigSensor& sensor) {
 }
 
 }  // namespace
+
+geometry::RigidTransform RigSensor::to_ego() const {
+  return geometry::RigidTransform::from(
+      geometry::Quaternion{rotation[0], rotation[1], rotation[2], rotation[3]}.normalized(),
+      {translation[0], translation[1], translation[2]});
+}
 
 void Rig::validate() const {
   std::set<std::string> channels;
@@ -66,7 +66,7 @@ Rig Rig::of(const Dataset& dataset, Index sample) {
 
 geometry::RigidTransform Rig::lidar_to_ego() const {
   for (const RigSensor& sensor : sensors)
-    if (sensor.modality == Modality::kLidar) return pose_of(sensor);
+    if (sensor.modality == Modality::kLidar) return sensor.to_ego();
   return {};
 }
 
@@ -87,7 +87,7 @@ std::vector<geometry::Camera> Rig::cameras(std::int64_t width, std::int64_t heig
                       .columns = width / feature_stride,
                       .rows = height / feature_stride,
                       .lidar_to_image = geometry::lidar_to_image(
-                          lidar_to_ego(), {}, pose_of(sensor), {}, intrinsic,
+                          lidar_to_ego(), {}, sensor.to_ego(), {}, intrinsic,
                           geometry::ImageTransform::fit_bottom(sensor.width, sensor.height, width, height))});
   }
   return result;

@@ -1,12 +1,13 @@
 #include "camber/nuscenes/splits.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
+#include <sstream>
 #include <stdexcept>
 #include <unordered_set>
 
 #include "camber/json/file.h"
+#include "camber/storage/file.h"
 
 namespace camber::nuscenes {
 namespace {
@@ -91,8 +92,7 @@ Split find_split(const Dataset& dataset, const std::string& name) {
 
 Split read_scenes(const Dataset& dataset, const std::filesystem::path& file) {
   Split split{.name = file.stem().string(), .source = file.string()};
-  std::ifstream stream(file);
-  if (!stream) throw std::invalid_argument("[read_scenes] file must be readable, got '" + file.string() + "'");
+  std::istringstream stream(storage::read_file(file));
   if ((stream >> std::ws).peek() == '[') {
     json::read_file(
         file, "read_scenes", [&](json::Value value) { split.scenes = read_names(value, "the list of scenes"); });
@@ -120,6 +120,28 @@ bool has_splits(const Dataset& dataset) {
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     return dataset.version().ends_with(official_version_ending(name));
   });
+}
+
+Split split_for(const Dataset& dataset, const std::string& name, SplitRole role) {
+  if (has_splits(dataset)) return find_split(dataset, name);
+  Split split = whole_data_set(dataset);
+  const std::size_t count = split.scenes.size();
+  if (count < 2) {
+    split.source = "no splits.json, one scene: it trains and validates";
+    return split;
+  }
+  constexpr std::size_t kEvery = 5;
+  std::vector<std::string> chosen;
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool validates = count < kEvery ? i + 1 == count : i % kEvery == kEvery - 1;
+    if (validates == (role == SplitRole::kValidation)) chosen.push_back(split.scenes[i]);
+  }
+  split.name = name;
+  split.source =
+      count < kEvery ? "no splits.json: the last scene validates" : "no splits.json: every fifth scene validates";
+  split.scenes = std::move(chosen);
+  choose_samples(dataset, split);
+  return split;
 }
 
 Split whole_data_set(const Dataset& dataset) {

@@ -9,6 +9,7 @@
 #include "camber/json/record_chunks.h"
 #include "camber/json/scanner.h"
 #include "camber/nuscenes/paths.h"
+#include "camber/storage/file.h"
 #include "nuscenes/table_rows.h"
 
 namespace camber::nuscenes {
@@ -93,11 +94,13 @@ class TablesLoader {
     auto instance_links = read(tables_.instance);
     auto scene_links = read(tables_.scene);
     resolve(tables_.sample, read(tables_.sample), tables_.sample, "prev", "next", &Sample::previous, &Sample::next);
+    check_order(tables_.sample);
     resolve(tables_.scene, std::move(scene_links), tables_.sample, "first_sample_token", "last_sample_token",
             &Scene::first_sample, &Scene::last_sample);
     read(tables_.ego_pose);
     resolve(tables_.sample_data, read(tables_.sample_data), tables_.sample_data, "prev", "next", &SampleData::previous,
             &SampleData::next);
+    check_loops(tables_.sample_data);
     resolve(tables_.sample_annotation, read(tables_.sample_annotation), tables_.sample_annotation, "prev", "next",
             &SampleAnnotation::previous, &SampleAnnotation::next);
     resolve(tables_.instance, std::move(instance_links), tables_.sample_annotation, "first_annotation_token",
@@ -121,6 +124,7 @@ class TablesLoader {
   template <class Row>
   Links read(Table<Row>& table) {
     const std::filesystem::path path = path_of(table.name());
+    storage::check_inside(folder_, path);
     Links links;
     ArrayChunks source(path);
     json::parse_chunks(
@@ -172,6 +176,38 @@ class TablesLoader {
     for (std::size_t row = 0; row < rows.size(); ++row) {
       check(row, links.tokens[row].first, rows[row].*first, first_field);
       check(row, links.tokens[row].second, rows[row].*second, second_field);
+    }
+  }
+
+  // Samples follow each other in time; then their chains have no loops either.
+  void check_order(const Table<Sample>& table) const {
+    const auto check = [&](Index row, Index other, bool later, const char* field) {
+      if (other == kNone) return;
+      const std::int64_t own = table[row].timestamp, found = table[other].timestamp;
+      if (later ? own < found : found < own) return;
+      refuse_row(path_of(table.name()), static_cast<std::uint64_t>(row), table[row].token,
+                 std::string(field) + " must be " + (later ? "a later" : "an earlier") + " sample, got '" +
+                     json::shown_text(table[other].token) + "' with the timestamp " + std::to_string(found) + " for " +
+                     std::to_string(own));
+    };
+    for (Index row = 0; row < static_cast<Index>(table.size()); ++row) {
+      check(row, table[row].previous, false, "prev");
+      check(row, table[row].next, true, "next");
+    }
+  }
+
+  // Frames of a sensor may repeat their timestamps (a frozen camera's do), so their chains are walked.
+  void check_loops(const Table<SampleData>& table) const {
+    for (const auto link : {&SampleData::previous, &SampleData::next}) {
+      std::vector<Index> walk(table.size(), kNone);  // the first row of the walk that came by
+      for (Index start = 0; start < static_cast<Index>(table.size()); ++start) {
+        Index row = start;
+        for (; row != kNone && walk[static_cast<std::size_t>(row)] == kNone; row = table[row].*link)
+          walk[static_cast<std::size_t>(row)] = start;
+        if (row != kNone && walk[static_cast<std::size_t>(row)] == start)
+          refuse_row(path_of(table.name()), static_cast<std::uint64_t>(row), table[row].token,
+                     std::string(link == &SampleData::previous ? "prev" : "next") + " must not lead back in a loop");
+      }
     }
   }
 

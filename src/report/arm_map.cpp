@@ -10,7 +10,7 @@
 namespace camber::report {
 namespace {
 
-constexpr double kArms = 300, kCell = 92, kLine = 26, kHead = 56, kFoot = 12;
+constexpr double kArms = 300, kCell = 92, kLine = 26, kHead = 72, kHeadLine = 14, kFoot = 12;
 
 struct Shade {
   double value = 0;       // mAP, or its difference
@@ -48,6 +48,21 @@ std::string colour_of(double share) {
 std::string cell_text(double x, double y, const std::string& text, const char* anchor = "middle") {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"#222222\">{}</text>\n", x, y, anchor,
                      escaped(text));
+}
+
+// A long condition in lines that fit its column, cut after ':' and '_'.
+std::vector<std::string> heading_lines(const std::string& measure) {
+  constexpr std::size_t kLetters = 14;
+  std::vector<std::string> lines(1);
+  for (std::size_t from = 0; from < measure.size();) {
+    const std::size_t end = std::min(measure.find_first_of(":_", from), measure.size() - 1) + 1;
+    const std::string part = measure.substr(from, end - from);
+    if (measure.size() > kLetters + 3 && !lines.back().empty() && lines.back().size() + part.size() > kLetters)
+      lines.emplace_back();
+    lines.back() += part;
+    from = end;
+  }
+  return lines;
 }
 
 using Row = std::vector<std::optional<Shade>>;
@@ -91,8 +106,12 @@ std::string arm_map(const study::StudyResults& results) {
                    "mAP (grey), and what other arms add to the reference, in points; arms from scratch add to the one "
                    "from scratch (*: few seeds, no verdict)",
                    "start");
-  for (std::size_t column = 0; column < measures.size(); ++column)
-    svg += cell_text(kArms + kCell * (static_cast<double>(column) + 0.5), kHead - 10, measures[column]);
+  for (std::size_t column = 0; column < measures.size(); ++column) {
+    const std::vector<std::string> lines = heading_lines(measures[column]);
+    for (std::size_t line = 0; line < lines.size(); ++line)
+      svg += cell_text(kArms + kCell * (static_cast<double>(column) + 0.5),
+                       kHead - 10 - kHeadLine * static_cast<double>(lines.size() - 1 - line), lines[line]);
+  }
   double y = kHead;
   for (const auto& [title, row] : rows) {
     svg += cell_text(kArms - 10, y + 17, title, "end");

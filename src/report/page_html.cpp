@@ -6,7 +6,6 @@
 #include "report/page_parts.h"
 
 namespace camber::report {
-namespace {
 
 void put(std::string& html, std::string_view mark, std::string_view content) {
   const std::size_t position = html.find(mark);
@@ -14,14 +13,11 @@ void put(std::string& html, std::string_view mark, std::string_view content) {
   html.replace(position, mark.size(), content);
 }
 
-// Inside <script> only "</" and "<!--" could end or bend it; no string of the data may hold a bare '<'.
 std::string without_tags(std::string text) {
   for (std::size_t position = text.find('<'); position != std::string::npos; position = text.find('<', position))
     text.replace(position, 1, "\\u003c");
   return text;
 }
-
-}  // namespace
 
 std::string escaped(std::string_view text) {
   std::string result;

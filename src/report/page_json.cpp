@@ -5,6 +5,7 @@
 
 #include "camber/json/text.h"
 #include "camber/report/page.h"
+#include "report/page_parts.h"
 
 namespace camber::report {
 namespace {
@@ -42,20 +43,6 @@ std::string_view name(SeriesRole role) {
       break;
   }
   return "line";
-}
-
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t position = 0; position < bytes.size(); position += 3) {
-    unsigned group = 0;
-    for (std::size_t byte = 0; byte < 3; ++byte)
-      group = group << 8 | (position + byte < bytes.size() ? static_cast<unsigned char>(bytes[position + byte]) : 0u);
-    for (std::size_t letter = 0; letter < 4; ++letter)
-      text += position + letter <= bytes.size() ? kLetters[group >> (18 - 6 * letter) & 63] : '=';
-  }
-  return text;
 }
 
 struct BlockWriter {
@@ -105,6 +92,20 @@ struct BlockWriter {
 };
 
 }  // namespace
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t position = 0; position < bytes.size(); position += 3) {
+    unsigned group = 0;
+    for (std::size_t byte = 0; byte < 3; ++byte)
+      group = group << 8 | (position + byte < bytes.size() ? static_cast<unsigned char>(bytes[position + byte]) : 0u);
+    for (std::size_t letter = 0; letter < 4; ++letter)
+      text += position + letter <= bytes.size() ? kLetters[group >> (18 - 6 * letter) & 63] : '=';
+  }
+  return text;
+}
 
 std::string to_json(const Page& page) {
   const std::string tiles = list(

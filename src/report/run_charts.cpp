@@ -10,13 +10,22 @@
 namespace camber::report {
 namespace {
 
+// Whether a name is one head's ("layer0/head3"); parts of a model may be called head too ("head.attention_bias.scale").
+bool of_one_head(std::string_view label) {
+  for (std::size_t at = label.find("head"); at != std::string_view::npos; at = label.find("head", at + 1)) {
+    const bool begins = at == 0 || label[at - 1] == '/';
+    if (begins && at + 4 < label.size() && label[at + 4] >= '0' && label[at + 4] <= '9') return true;
+  }
+  return false;
+}
+
 // One series a name that begins and ends so; what lies between is its label.
 std::vector<RawSeries> matching(const SeriesByName& series, std::string_view prefix, std::string_view suffix) {
   std::vector<RawSeries> found;
   for (const auto& [name, one] : series) {
     if (name.size() <= prefix.size() + suffix.size() || !name.starts_with(prefix) || !name.ends_with(suffix)) continue;
     const std::string label = name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
-    if (label.find("head") == std::string::npos) found.push_back({label, one.steps, one.values});
+    if (!of_one_head(label)) found.push_back({label, one.steps, one.values});
   }
   return found;
 }
@@ -33,25 +42,32 @@ std::set<std::string> groups(const SeriesByName& series, std::string_view prefix
   return names;
 }
 
+// The curve of every scale first, what explains it after.
 Section scale_section(const SeriesByName& series, const RunReportOptions& options) {
   Section section{.title = "Scale",
                   .lead = "How strong the bias may be. It should settle inside its bounds and below the warn line."};
-  for (const std::string& name : groups(series, "scale/", "/value")) {
+  const std::set<std::string> names = groups(series, "scale/", "/value");
+  for (const std::string& name : names) {
     const std::string group = "scale/" + name + "/";
-    std::vector<RawSeries> course, gradient, bound;
+    std::vector<RawSeries> course;
     add_if_there(course, series, group + "value", "scale");
     add_if_there(course, series, group + "min", "min", SeriesRole::kBound);
     add_if_there(course, series, group + "max", "max", SeriesRole::kBound);
     add_if_there(course, series, group + "warn_threshold", "warn", SeriesRole::kWarn);
-    add_chart(section, {.title = "Scale " + name}, course, options.points);
+    add_chart(section, {.title = scale_heading(name)}, course, options.points);
+  }
+  for (const std::string& name : names) {
+    const std::string group = "scale/" + name + "/";
+    std::vector<RawSeries> gradient, bound;
     add_if_there(gradient, series, group + "gradient", "gradient");
     add_chart(section,
-              {.title = "Gradient of " + name, .note = "of the raw value; 0 for long means that it cannot learn"},
+              {.title = "Gradient of " + scale_title(name),
+               .note = "of the raw value; 0 for long means that it cannot learn"},
               gradient, options.points);
     add_if_there(bound, series, group + "headroom", "headroom");
     add_if_there(bound, series, group + "at_bound", "steps at a bound");
     add_chart(section,
-              {.title = "Room of " + name,
+              {.title = "Room of " + scale_title(name),
                .note = "share of the range left above; share of all steps held at a bound",
                .y_min = 0,
                .y_max = 1},
@@ -186,6 +202,19 @@ Section prototype_section(const SeriesByName& series, const RunReportOptions& op
 }
 
 }  // namespace
+
+std::string scale_title(const std::string& name) {
+  constexpr std::string_view kUsual = "head.attention_bias.";
+  return name.starts_with(kUsual) ? name.substr(kUsual.size()) : name;
+}
+
+std::string scale_heading(const std::string& name) {
+  std::string title = scale_title(name);
+  if (!title.ends_with("scale")) return "Scale " + title;
+  std::replace(title.begin(), title.end(), '_', ' ');
+  title[0] = title[0] == 's' ? 'S' : title[0];
+  return title;
+}
 
 void add_chart(Section& section, Chart chart, const std::vector<RawSeries>& series, std::size_t points) {
   if (series.empty()) return;

@@ -75,7 +75,7 @@ std::vector<Tile> tiles_of(const std::vector<health::Record>& records, const Ser
   for (const auto& [name, one] : series) {
     if (!name.starts_with("scale/") || !name.ends_with("/value") || one.values.empty()) continue;
     const std::string group = name.substr(0, name.size() - 5);
-    tiles.push_back({"Scale " + name.substr(6, name.size() - 12), readable(one.values.back()),
+    tiles.push_back({scale_heading(name.substr(6, name.size() - 12)), readable(one.values.back()),
                      "bounds " + readable(last_value(series, group + "min")) + " to " +
                          readable(last_value(series, group + "max"))});
     if (tiles.size() >= 4) break;  // one a head would fill the page
@@ -92,7 +92,10 @@ void add_texts(std::vector<Section>& sections, const std::filesystem::path& run)
   Section section{.title = "Configuration", .folded = true};
   for (const auto& [file, title] :
        {std::pair{"config.toml", "Configuration as used"}, {"environment.json", "Environment"}})
-    if (std::filesystem::exists(run / file)) section.blocks.emplace_back(Text{title, storage::read_file(run / file)});
+    if (std::filesystem::exists(run / file)) {
+      storage::check_inside(run, run / file);
+      section.blocks.emplace_back(Text{title, storage::read_file(run / file)});
+    }
   if (!section.blocks.empty()) sections.push_back(std::move(section));
 }
 
@@ -120,9 +123,13 @@ Page run_page(const std::filesystem::path& run, const RunReportOptions& options)
   if (!records.empty())
     page.subtitle +=
         fmt::format(", last record {:%Y-%m-%d %H:%M} UTC", fmt::gmtime(static_cast<std::time_t>(records.back().time)));
+  // The scale first: it is what a run of this library is about.
+  std::vector<Section> curves = curve_sections(series, options);
+  const bool scaled = !curves.empty() && curves.front().title == "Scale";
+  if (scaled) page.sections.push_back(std::move(curves.front()));
   page.sections.push_back(health_section(findings));
   for (Section& section : result_sections(run, series, options)) page.sections.push_back(std::move(section));
-  for (Section& section : curve_sections(series, options)) page.sections.push_back(std::move(section));
+  for (std::size_t i = scaled ? 1 : 0; i < curves.size(); ++i) page.sections.push_back(std::move(curves[i]));
   add_texts(page.sections, run);
   return page;
 }

@@ -22,6 +22,11 @@ std::vector<Section> result_sections(const std::filesystem::path& run, const Ser
 /// A chart of one series, or none when it is not there.
 void add_chart(Section& section, Chart chart, const std::vector<RawSeries>& series, std::size_t points);
 
+/// How a scale is called on the page: without the path that every detector's has.
+std::string scale_title(const std::string& name);
+/// The same as a heading: "Scale bias", "Segment scale".
+std::string scale_heading(const std::string& name);
+
 /// "12,345"; "0.4213"; four significant digits.
 std::string readable(double value);
 

@@ -79,6 +79,19 @@ Table class_table(const Json& clean) {
   return table;
 }
 
+// A few-shot run's result: one row a setting.
+Table accuracy_table(const Json& settings) {
+  Table table{.title = "Accuracy",
+              .note = "Mean over episodes with the half width of its 95 % interval; what guessing gets beside it.",
+              .columns = {"setting", "accuracy", "interval", "chance", "episodes"},
+              .bar_columns = {1, 3}};
+  for (const Json& setting : settings)
+    table.rows.push_back({setting.value("name", ""), cell(number(setting, "accuracy")),
+                          cell(number(setting, "interval")), cell(number(setting, "chance")),
+                          cell(number(setting, "episodes"), 0)});
+  return table;
+}
+
 // One chart a class, one curve a distance.
 void add_curves(Section& section, const std::filesystem::path& file, const RunReportOptions& options) {
   std::vector<std::pair<std::string, std::vector<RawSeries>>> by_label;
@@ -97,6 +110,20 @@ void add_curves(Section& section, const std::filesystem::path& file, const RunRe
               series, options.points);
 }
 
+void add_tables(Section& section, const std::filesystem::path& file) {
+  const Json result = read_json(file);
+  if (!result.is_object()) return;
+  try {
+    if (result.contains("settings")) section.blocks.emplace_back(accuracy_table(result.at("settings")));
+    if (!result.contains("clean")) return;
+    section.blocks.emplace_back(fault_table(result));
+    section.blocks.emplace_back(class_table(result.at("clean")));
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(
+        fmt::format("[report] {} must hold metrics as a run writes them: {}", file.string(), error.what()));
+  }
+}
+
 std::string media_type(const std::filesystem::path& file) {
   const std::string extension = file.extension().string();
   if (extension == ".png") return "image/png";
@@ -113,6 +140,7 @@ Images read_images(const std::filesystem::path& folder) {
   const Json captions =
       std::filesystem::exists(folder / "captions.json") ? read_json(folder / "captions.json") : Json::object();
   Images images;
+  for (const std::filesystem::path& file : files) storage::check_inside(folder, file);
   for (const std::filesystem::path& file : files)
     images.push_back({.caption = captions.value(file.filename().string(), file.stem().string()),
                       .media_type = media_type(file),
@@ -128,13 +156,7 @@ std::vector<Section> result_sections(const std::filesystem::path& run, const Ser
                                               .lead =
                                                   "Right and wrong cases from above: true boxes, found boxes, and whom "
                                                   "each query trusted."};
-  if (std::filesystem::exists(run / "result.json")) {
-    const Json result = read_json(run / "result.json");
-    if (result.contains("clean")) {
-      results.blocks.emplace_back(fault_table(result));
-      results.blocks.emplace_back(class_table(result.at("clean")));
-    }
-  }
+  if (std::filesystem::exists(run / "result.json")) add_tables(results, run / "result.json");
   std::vector<RawSeries> validation;
   for (const auto& [name, one] : series)
     if (name == "validation/mean_ap" || name == "validation/nd_score")

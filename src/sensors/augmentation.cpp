@@ -88,6 +88,14 @@ void augment_world(KeyFrame& frame, const geometry::Matrix4& world) {
   }
 }
 
+geometry::ImageCrop draw_crop(const AugmentationOptions& options, random::Stream stream) {
+  geometry::ImageCrop crop;
+  crop.scale = stream.uniform(options.image_scale_min, options.image_scale_max);
+  crop.left_share = stream.uniform();
+  crop.flip = options.image_flip && stream.chance(0.5);
+  return crop;
+}
+
 }  // namespace
 
 void AugmentationOptions::validate() const {
@@ -113,12 +121,20 @@ Augmentation draw_augmentation(const AugmentationOptions& options, const KeyFram
   const double scale = draw.uniform(options.scale_min, options.scale_max);
   const double c = scale * std::cos(angle), s = scale * std::sin(angle);
   Augmentation result;
-  result.world = {c * mirror_x, -s * mirror_y, 0, 0, s * mirror_x, c * mirror_y, 0, 0, 0, 0, scale, 0, 0, 0, 0, 1};
+  random::Stream shift = stream.at("translation");
+  const auto moved_by = [&] { return options.translation > 0 ? shift.normal(0, options.translation) : 0; };
+  const double x = moved_by(), y = moved_by(), z = moved_by();
+  result.world = {c * mirror_x, -s * mirror_y, 0, x, s * mirror_x, c * mirror_y, 0, y, 0, 0, scale, z, 0, 0, 0, 1};
+  const bool whole = options.image_variation == ImageVariation::kBottom;
+  if (whole) result.crop = draw_crop(options, stream.at("crop"));
+  if (options.grid_mask > 0 && !frame.cameras.empty())
+    result.grid_mask = draw_grid_mask(options.grid_mask, options.grid_mask_ratio, frame.cameras[0].camera.height,
+                                      stream.at("grid_mask"));
   for (std::size_t i = 0; i < frame.cameras.size(); ++i) {
     random::Stream own = stream.at("picture").at(i);
-    const bool flip = options.image_flip && own.chance(0.5);
+    const bool flip = options.image_flip && own.chance(0.5) && !whole;
     const double turn = own.uniform(-options.image_rotation, options.image_rotation) * kDegree;
-    const double size = own.uniform(options.image_scale_min, options.image_scale_max);
+    const double size = whole ? 1 : own.uniform(options.image_scale_min, options.image_scale_max);
     const geometry::Camera& camera = frame.cameras[i].camera;
     result.images.push_back(
         turned_about(static_cast<double>(camera.width) / 2, static_cast<double>(camera.height) / 2, turn, size, flip));

@@ -271,8 +271,28 @@ std::vector<Fault> parse_faults(std::string_view text, int standard) {
   return faults;
 }
 
+void check_together(std::span<const Fault> faults) {
+  const auto leaves_nothing = [](const Fault& fault) {
+    return fault.kind == FaultKind::kLidarOff || fault.kind == FaultKind::kEmpty ||
+           fault.kind == FaultKind::kCamerasOff || fault.kind == FaultKind::kBlack;
+  };
+  for (std::size_t i = 0; i < faults.size(); ++i)
+    for (std::size_t k = i + 1; k < faults.size(); ++k) {
+      const std::string pair = faults[i].text() + " and " + faults[k].text();
+      if (faults[i].kind == faults[k].kind)
+        throw std::invalid_argument("[faults] a frame must meet a fault once, got " + pair);
+      if (faults[i].is_lidar() == faults[k].is_lidar() && (leaves_nothing(faults[i]) || leaves_nothing(faults[k])))
+        throw std::invalid_argument("[faults] faults of one frame must not contradict each other, got " + pair +
+                                    ": one of them leaves nothing for the other");
+    }
+}
+
 void FaultOptions::validate() const {
-  for (const std::string& kind : kinds) row_named(kind);
+  for (const std::string& kind : kinds) {
+    row_named(kind);
+    if (std::count(kinds.begin(), kinds.end(), kind) > 1)
+      throw std::invalid_argument("[faults] kinds must name each fault once, got '" + kind + "' twice");
+  }
   if (kinds.empty() && share > 0) throw std::invalid_argument("[faults] kinds must not be empty when share is above 0");
   if (!weights.empty() && weights.size() != kinds.size())
     throw std::invalid_argument("[faults] weights must have one number for each of the " +

@@ -14,11 +14,11 @@
 
 #include "camber/drawing/jpeg.h"
 #include "camber/json/scanner.h"
+#include "camber/sensors/fault_effects.h"
 #include "camber/sensors/sensor_frame.h"
 #include "camber/storage/atomic_file.h"
 #include "camber/storage/file.h"
 #include "camber/threads/tasks.h"
-#include "sensors/fault_effects.h"
 #include "sensors/fault_occasion.h"
 
 namespace camber::sensors {
@@ -338,8 +338,12 @@ FaultCopySummary write_faulted_copy(const nuscenes::Dataset& dataset, const nusc
                                     std::span<const Fault> faults, std::uint64_t seed, int threads, const fs::path& out,
                                     const std::function<void(std::int64_t)>& sample_done) {
   const nuscenes::Tables& tables = dataset.tables();
-  if (fs::exists(out / dataset.version()))
-    throw std::invalid_argument("[faults] out must not hold " + dataset.version() + " already, got " + out.string());
+  check_together(faults);
+  storage::check_new_folder(out, "faults", "out");
+  const fs::path whole = fs::weakly_canonical(dataset.root()), target = fs::weakly_canonical(out);
+  if (std::mismatch(whole.begin(), whole.end(), target.begin(), target.end()).first == whole.end())
+    throw std::invalid_argument("[faults] out must lie outside of the data set " + dataset.root().string() + ", got " +
+                                out.string());
   std::vector<std::vector<nuscenes::Index>> rows(tables.sample.size());
   std::set<fs::path> folders;
   for (std::size_t row = 0; row < tables.sample_data.size(); ++row) {
@@ -351,7 +355,10 @@ FaultCopySummary write_faulted_copy(const nuscenes::Dataset& dataset, const nusc
     if (!map.filename.empty()) folders.insert((out / map.filename).parent_path());
   for (const fs::path& folder : folders) fs::create_directories(folder);
   for (const nuscenes::Map& map : tables.map)
-    if (!map.filename.empty()) link_or_copy(dataset.root() / map.filename, out / map.filename);
+    if (!map.filename.empty()) {
+      storage::check_inside(dataset.root(), dataset.root() / map.filename);
+      link_or_copy(dataset.root() / map.filename, out / map.filename);
+    }
 
   if (fs::exists(dataset.root() / "splits.json")) link_or_copy(dataset.root() / "splits.json", out / "splits.json");
 

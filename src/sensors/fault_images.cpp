@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "camber/random/noise_field.h"
-#include "sensors/fault_effects.h"
+#include "camber/sensors/fault_effects.h"
 
 namespace camber::sensors {
 namespace {

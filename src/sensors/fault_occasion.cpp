@@ -3,7 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "sensors/fault_effects.h"
+#include "camber/sensors/fault_effects.h"
 
 namespace camber::sensors {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "sensors/fault_effects.h"
+#include "camber/sensors/fault_effects.h"
 #include "sensors/fixed_box.h"
 
 namespace camber::sensors {

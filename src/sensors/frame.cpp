@@ -31,19 +31,33 @@ std::vector<std::string> camera_channels(const nuscenes::Dataset& dataset, const
   return chosen;
 }
 
+// The size of the images that a camera delivers, also where it delivered none: that of its first image in the tables.
+ImageSize own_size_of(const nuscenes::Dataset& dataset, const std::string& channel, nuscenes::Index at_sample) {
+  if (at_sample != nuscenes::kNone) {
+    const nuscenes::SampleData& data = dataset.tables().sample_data[at_sample];
+    return {data.width, data.height};
+  }
+  for (const nuscenes::SampleData& data : dataset.tables().sample_data)
+    if (data.width > 0 && data.height > 0 && dataset.sensor_of(data).channel == channel)
+      return {data.width, data.height};
+  return {1, 1};
+}
+
 CameraView view_of(const nuscenes::Dataset& dataset, const KeyFrame& frame, const std::string& channel,
                    const FrameOptions& options) {
   const auto cells = [&options](std::int64_t pixels) {
     return std::max<std::int64_t>(1, pixels / options.feature_stride);
   };
   CameraView view;
-  view.camera = {.name = channel,
-                 .width = options.image_width,
-                 .height = options.image_height,
-                 .columns = cells(options.image_width),
-                 .rows = cells(options.image_height),
-                 .lidar_to_image = {}};  // all zero: no point has a depth
   view.sample_data = dataset.key_frame(frame.sample, channel);
+  const ImageSize size = options.own_size() ? own_size_of(dataset, channel, view.sample_data)
+                                            : ImageSize{options.image_width, options.image_height};
+  view.camera = {.name = channel,
+                 .width = size.width,
+                 .height = size.height,
+                 .columns = cells(size.width),
+                 .rows = cells(size.height),
+                 .lidar_to_image = {}};  // all zero: no point has a depth
   if (view.sample_data == nuscenes::kNone) return view;
   const nuscenes::SampleData& data = dataset.tables().sample_data[view.sample_data];
   const nuscenes::SensorPose pose = dataset.pose_of(data);
@@ -51,10 +65,15 @@ CameraView view_of(const nuscenes::Dataset& dataset, const KeyFrame& frame, cons
     throw std::runtime_error("[load_frame] sample_data '" + std::string(data.token) + "' of camera " + channel +
                              " must state its width and height, got " + std::to_string(data.width) + " x " +
                              std::to_string(data.height));
+  if (!geometry::can_project(*dataset.calibration_of(data).intrinsic))
+    throw std::runtime_error("[load_frame] camera_intrinsic of camera " + channel +
+                             " must be a matrix that can be "
+                             "inverted, got none in calibrated_sensor '" +
+                             std::string(dataset.calibration_of(data).token) + "'");
   view.available = true;
   view.timestamp = data.timestamp;
-  view.transform = geometry::ImageTransform::fit_bottom(data.width, data.height, options.image_width,
-                                                        options.image_height, options.resampling);
+  view.transform = geometry::ImageTransform::crop_bottom(data.width, data.height, size.width, size.height,
+                                                         options.image_crop, options.resampling);
   view.camera.lidar_to_image =
       geometry::lidar_to_image(frame.reference.sensor_to_ego, frame.reference.ego_to_global, pose.sensor_to_ego,
                                pose.ego_to_global, *dataset.calibration_of(data).intrinsic, view.transform);
@@ -78,11 +97,19 @@ FrameObject object_of(const nuscenes::Dataset& dataset, const KeyFrame& frame, n
 
 }  // namespace
 
+FrameOptions FrameOptions::for_drawing() {
+  FrameOptions options{.image_width = 0, .image_height = 0, .feature_stride = 1};
+  options.sweeps.previous = 0;
+  options.range = PointRange::everywhere();
+  return options;
+}
+
 void FrameOptions::validate() const {
   range.validate();
   if (feature_stride < 1)
     throw std::invalid_argument("[FrameOptions] feature_stride must be at least 1, got " +
                                 std::to_string(feature_stride));
+  if (own_size()) return;
   if (image_width < feature_stride || image_height < feature_stride)
     throw std::invalid_argument("[FrameOptions] the image must be at least one feature cell of " +
                                 std::to_string(feature_stride) + " pixels wide and high, got " +

@@ -3,181 +3,191 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
 #include <stdexcept>
 #include <string>
+
+#include "sensors/frame_view.h"
 
 namespace camber::sensors {
 namespace {
 
 using drawing::Canvas;
-using drawing::Colour;
-using drawing::Position;
+using drawing::Rectangle;
 
-constexpr Colour kNight{16, 18, 22}, kPale{225, 225, 225};
-// Corners of Box::corners(): the front face, then the back face.
-constexpr std::array<std::array<std::size_t, 2>, 12> kEdges = {
-    {{0, 1}, {1, 2}, {2, 3}, {3, 0}, {4, 5}, {5, 6}, {6, 7}, {7, 4}, {0, 4}, {1, 5}, {2, 6}, {3, 7}}};
+constexpr double kPanelGap = 4;
 
-// Nearest pixels: small images are looked at pixel by pixel.
-void paste_enlarged(Canvas& canvas, int left, int top, int width, const Image& image) {
-  const double scale = static_cast<double>(width) / static_cast<double>(image.width);
-  const int height = static_cast<int>(std::lround(scale * static_cast<double>(image.height)));
-  std::vector<std::uint8_t> enlarged(static_cast<std::size_t>(3 * width * height));
-  for (int y = 0; y < height; ++y) {
-    const auto row = std::min(image.height - 1, static_cast<std::int64_t>(y / scale));
-    for (int x = 0; x < width; ++x) {
-      const auto column = std::min(image.width - 1, static_cast<std::int64_t>(x / scale));
-      std::copy_n(image.row(row) + 3 * column, 3, enlarged.begin() + 3 * (std::ptrdiff_t{y} * width + x));
+// Degrees to the left of straight ahead at which a camera looks; nothing is known of one that delivered nothing.
+double direction_of(const KeyFrame& frame, const CameraView& view) {
+  const geometry::Matrix4& m = view.camera.lidar_to_image;
+  const geometry::Vector3 ahead = frame.reference.sensor_to_ego.rotate({m[8], m[9], m[10]});
+  return std::atan2(ahead[1], ahead[0]) * 180 / std::numbers::pi;
+}
+
+double aspect_of(const CameraView& view) {
+  return static_cast<double>(view.camera.width) / static_cast<double>(view.camera.height);
+}
+
+double drawn_width(const CameraView& view, const FrameImageOptions& options) {
+  const auto own = static_cast<double>(view.camera.width);
+  return own * std::max(1.0, std::ceil(options.min_camera_width / own));
+}
+
+// Where everything goes, from (0, 0): rows of cameras of one width, and the bird's-eye view as high as all of them.
+struct FrameLayout {
+  std::vector<Rectangle> cameras{};  // in the order of the frame
+  Rectangle bird_eye{};
+  double width = 0, height = 0;
+};
+
+FrameLayout layout_with(const KeyFrame& frame, const FrameImageOptions& options, std::size_t row_count) {
+  FrameLayout layout;
+  const std::size_t count = frame.cameras.size();
+  layout.cameras.resize(count);
+  const std::vector<std::size_t> order = viewing_order(frame, (count + row_count - 1) / row_count);
+  double wide = 0;
+  std::vector<std::span<const std::size_t>> rows;
+  for (std::size_t row = 0; row < row_count && count > 0; ++row) {
+    const std::size_t first = row * count / row_count, last = (row + 1) * count / row_count;
+    rows.push_back(std::span(order).subspan(first, last - first));
+    double width = kPanelGap * static_cast<double>(rows.back().size() - 1);
+    for (const std::size_t camera : rows.back()) width += drawn_width(frame.cameras[camera], options);
+    wide = std::max(wide, width);
+  }
+  double top = 0;
+  for (const auto& row : rows) {
+    double aspects = 0, left = 0;
+    for (const std::size_t camera : row) aspects += aspect_of(frame.cameras[camera]);
+    const double height = std::round((wide - kPanelGap * static_cast<double>(row.size() - 1)) / aspects);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const double right = i + 1 == row.size() ? wide : left + std::round(height * aspect_of(frame.cameras[row[i]]));
+      layout.cameras[row[i]] = {left, top, right, top + height};
+      left = right + kPanelGap;
     }
+    top += height + kPanelGap;
   }
-  canvas.image(left, top, enlarged, width, height);
+  constexpr double kSideWithoutCameras = 900;
+  layout.height = order.empty() ? kSideWithoutCameras : top - kPanelGap;
+  const double left = order.empty() ? 0 : wide + kPanelGap;
+  layout.bird_eye = {left, 0, left + layout.height, layout.height};
+  layout.width = layout.bird_eye.right;
+  return layout;
 }
 
-struct Placement {
-  int left, top;
-  double scale;
-  Position at(const geometry::Projection& p) const { return {left + scale * p.u, top + scale * p.v}; }
-};
-
-void draw_points(Canvas& canvas, const Placement& placement, const KeyFrame& frame, const geometry::Camera& camera) {
-  for (const LidarPoint& p : frame.points) {
-    const geometry::Vector3 ego = frame.reference.sensor_to_ego.apply({p.x, p.y, p.z});
-    const geometry::Projection seen = camera.project({p.x, p.y, p.z});
-    if (ego[2] < 0.15 || p.time_lag > kKeySweepLag || !camera.sees(seen)) continue;
-    const Position at = placement.at(seen);
-    canvas.fill_circle(at, 1.2, {255, 0, 255});
+// As many rows as bring the whole nearest to three times as wide as high, a shape that pages and screens have room for.
+FrameLayout layout_of(const KeyFrame& frame, const FrameImageOptions& options) {
+  const std::size_t count = std::max<std::size_t>(1, frame.cameras.size());
+  FrameLayout best;
+  double least = 0;
+  for (std::size_t rows = 1; rows <= count; ++rows) {
+    FrameLayout layout = layout_with(frame, options, rows);
+    const double distance = std::abs(std::log(layout.width / layout.height / 3));
+    if (rows > 1 && distance >= least) continue;
+    least = distance;
+    best = std::move(layout);
   }
+  return best;
 }
 
-// Forward upwards, whatever the sensor's own axes are.
-class ViewFromAbove {
- public:
-  ViewFromAbove(int left, int top, int side, const KeyFrame& frame, double range)
-      : middle_{left + side / 2.0, top + side / 2.0}, scale_(side / (2 * range)), range_(range), frame_(frame) {}
-  geometry::Vector3 ego(const geometry::Vector3& p) const { return frame_.reference.sensor_to_ego.apply(p); }
-  Position at_ego(const geometry::Vector3& p) const { return {middle_.x - scale_ * p[1], middle_.y - scale_ * p[0]}; }
-  Position at(const geometry::Vector3& p) const { return at_ego(ego(p)); }
-  bool holds(const geometry::Vector3& ego) const { return std::abs(ego[0]) < range_ && std::abs(ego[1]) < range_; }
+Rectangle moved(const Rectangle& panel, double left, double top) {
+  return {panel.left + left, panel.top + top, panel.right + left, panel.bottom + top};
+}
 
- private:
-  Position middle_;
-  double scale_, range_;
-  const KeyFrame& frame_;
-};
+void draw_title(Canvas& canvas, double left, double top, double width, const std::string& words, const Pen& pen) {
+  canvas.fill_rectangle({left, top}, width, pen.strip(), kNight);
+  canvas.text({left + 6 * pen.unit, top + 3 * pen.text()}, words, drawing::kWhite, pen.text());
+}
 
-Position highest(std::span<const Position> corners) {
-  return *std::min_element(
-      corners.begin(), corners.end(), [](const Position& a, const Position& b) { return a.y < b.y; });
+void check_marked(std::span<const MarkedFrame> frames) {
+  if (frames.empty()) throw std::invalid_argument("[draw_frames] frames must not be empty");
+  for (const MarkedFrame& frame : frames)
+    if (frame.frame == nullptr) throw std::invalid_argument("[draw_frames] every frame must be given");
 }
 
 }  // namespace
 
-Colour category_colour(std::string_view category) {
-  if (category.find("pedestrian") != std::string_view::npos) return drawing::series_colour(5);
-  if (category.find("cone") != std::string_view::npos) return drawing::series_colour(2);
-  if (category.find("truck") != std::string_view::npos) return drawing::series_colour(1);
-  if (category.find("car") != std::string_view::npos) return drawing::series_colour(4);
-  return drawing::series_colour(3);
-}
-
-void draw_label(Canvas& canvas, int left, int top, const std::string& words) {
-  canvas.fill_rectangle({static_cast<double>(left), static_cast<double>(top)}, drawing::text_width(words) + 6.0, 12,
-                        drawing::kBlack, 0.6);
-  canvas.text({left + 3.0, top + 3.0}, words, drawing::kWhite);
-}
-
-int camera_height(const geometry::Camera& camera, int width) {
-  return static_cast<int>(std::lround(static_cast<double>(width * camera.height) / static_cast<double>(camera.width)));
-}
-
-std::optional<Position> draw_box_from_above(Canvas& canvas, int left, int top, int side, const KeyFrame& frame,
-                                            const geometry::Box& box, const drawing::Stroke& stroke,
-                                            const FrameImageOptions& options) {
-  const ViewFromAbove view(left, top, side, frame, options.range);
-  if (!view.holds(view.ego(box.center))) return std::nullopt;
-  const auto corners = box.corners();
-  const Position outline[] = {view.at(corners[2]), view.at(corners[3]), view.at(corners[7]), view.at(corners[6])};
-  canvas.polygon(outline, stroke);
-  const Position front{(outline[0].x + outline[1].x) / 2, (outline[0].y + outline[1].y) / 2};
-  canvas.line(view.at(box.center), front, stroke);
-  return highest(outline);
-}
-
-std::optional<Position> draw_box_in_camera(Canvas& canvas, int left, int top, int width, const geometry::Camera& camera,
-                                           const geometry::Box& box, const drawing::Stroke& stroke) {
-  std::array<geometry::Projection, 8> corners{};
-  const auto world = box.corners();
-  bool before = true, inside = false;
-  for (std::size_t i = 0; i < 8; ++i) {
-    corners[i] = camera.project(world[i]);
-    before = before && corners[i].depth > 0.3;
-    inside = inside || camera.sees(corners[i]);
+std::vector<std::size_t> viewing_order(const KeyFrame& frame, std::size_t columns) {
+  std::vector<std::pair<double, std::size_t>> order;
+  for (std::size_t i = 0; i < frame.cameras.size(); ++i) {
+    const double left = direction_of(frame, frame.cameras[i]), side = std::abs(left);
+    const bool in_the_middle = side < 20 || side > 160;
+    double rank = side <= 90 ? -left : 1000 + (left < 0 ? left + 360 : left);
+    if (columns < 3) rank = in_the_middle ? side : 1000 + 2 * std::floor((side + 7) / 15) + (left > 0 ? 0 : 1);
+    order.emplace_back(rank, i);
   }
-  if (!before || !inside) return std::nullopt;
-  const Placement placement{left, top, static_cast<double>(width) / static_cast<double>(camera.width)};
-  std::array<Position, 8> drawn{};
-  for (std::size_t i = 0; i < 8; ++i) {
-    corners[i].u = std::clamp(corners[i].u, 0.0, static_cast<double>(camera.width));
-    corners[i].v = std::clamp(corners[i].v, 0.0, static_cast<double>(camera.height));
-    drawn[i] = placement.at(corners[i]);
-  }
-  for (const auto& [from, to] : kEdges) canvas.line(drawn[from], drawn[to], stroke);
-  return highest(drawn);
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::size_t> cameras;
+  cameras.reserve(order.size());
+  for (const auto& [rank, camera] : order) cameras.push_back(camera);
+  return cameras;
 }
 
-void draw_bird_eye(Canvas& canvas, int left, int top, int side, const KeyFrame& frame,
-                   const FrameImageOptions& options) {
-  canvas.fill_rectangle({static_cast<double>(left), static_cast<double>(top)}, side, side, kNight);
-  const ViewFromAbove view(left, top, side, frame, options.range);
-  for (const LidarPoint& p : frame.points) {
-    const geometry::Vector3 ego = view.ego({p.x, p.y, p.z});
-    if (!view.holds(ego)) continue;
-    const Position at = view.at_ego(ego);
-    const auto bright = static_cast<std::uint8_t>(std::clamp(130 + 60 * ego[2], 60.0, 255.0));
-    const Colour colour = ego[2] < 0.15 ? Colour{78, 82, 70} : Colour{bright, bright, bright};
-    canvas.set_pixel(static_cast<int>(at.x), static_cast<int>(at.y), colour);
-  }
-  if (options.boxes)
-    for (const FrameObject& object : frame.objects)
-      draw_box_from_above(canvas, left, top, side, frame, object.box,
-                          {.colour = category_colour(object.category), .width = 1.2}, options);
-  canvas.fill_rectangle({left + side / 2.0 - 2, top + side / 2.0 - 4}, 4, 8, kPale);
+std::vector<BoxMark> true_boxes(const KeyFrame& frame) {
+  std::vector<BoxMark> marks;
+  for (const FrameObject& object : frame.objects)
+    marks.push_back({.box = object.box, .category = std::string(object.category)});
+  return marks;
 }
 
-void draw_camera(Canvas& canvas, int left, int top, int width, const KeyFrame& frame, std::size_t index,
-                 const FrameImageOptions& options) {
-  const CameraView& view = frame.cameras[index];
-  const double scale = static_cast<double>(width) / static_cast<double>(view.camera.width);
-  const int height = camera_height(view.camera, width);
-  if (view.image.pixels.empty()) {
-    canvas.fill_rectangle({static_cast<double>(left), static_cast<double>(top)}, width, height, {60, 60, 60});
-    draw_label(canvas, left + width / 2 - 20, top + height / 2 - 6, "off");
-    return;
-  }
-  paste_enlarged(canvas, left, top, width, view.image);
-  const Placement placement{left, top, scale};
-  if (options.points_in_images) draw_points(canvas, placement, frame, view.camera);
-  if (options.boxes)
-    for (const FrameObject& object : frame.objects)
-      draw_box_in_camera(canvas, left, top, width, view.camera, object.box,
-                         {.colour = category_colour(object.category), .width = 1.2});
+Canvas draw_frame(const MarkedFrame& frame, const FrameImageOptions& options) {
+  return draw_frames({&frame, 1}, options);
 }
 
-Canvas draw_frame(const SensorFrame& sensor_frame, const FrameImageOptions& options) {
-  const KeyFrame& frame = sensor_frame.frame;
-  const auto cameras = static_cast<int>(frame.cameras.size());
-  const int columns = std::max(1, std::min(options.columns, cameras)), rows = (cameras + columns - 1) / columns;
-  int height = 0;
-  for (const CameraView& view : frame.cameras)
-    height = std::max(height, camera_height(view.camera, options.image_width));
-  const int side = options.bird_eye_pixels, left = cameras == 0 ? 0 : columns * (options.image_width + 2);
-  Canvas canvas(left + side, std::max(side, rows * (height + 2)), kNight);
-  for (int i = 0; i < cameras; ++i) {
-    const int x = i % columns * (options.image_width + 2), y = i / columns * (height + 2);
-    draw_camera(canvas, x, y, options.image_width, frame, static_cast<std::size_t>(i), options);
-    draw_label(canvas, x, y, frame.cameras[static_cast<std::size_t>(i)].camera.name);
+Canvas draw_frames(std::span<const MarkedFrame> frames, const FrameImageOptions& options) {
+  check_marked(frames);
+  std::vector<FrameLayout> layouts;
+  double width = 0, height = 0;
+  for (const MarkedFrame& frame : frames) {
+    layouts.push_back(layout_of(frame.frame->frame, options));
+    width = std::max(width, layouts.back().width);
   }
-  draw_bird_eye(canvas, left, 0, side, frame, options);
+  const Pen pen = Pen::for_width(width);
+  for (std::size_t i = 0; i < frames.size(); ++i)
+    height += layouts[i].height + (frames[i].title.empty() ? 0 : pen.strip()) + (i == 0 ? 0 : kPanelGap);
+  const double legend = 1.4 * pen.strip();
+  Canvas canvas(static_cast<int>(width), static_cast<int>(std::ceil(height + legend)), kNight);
+  double top = 0;
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const KeyFrame& frame = frames[i].frame->frame;
+    if (!frames[i].title.empty()) {
+      draw_title(canvas, 0, top, width, frames[i].title, pen);
+      top += pen.strip();
+    }
+    top = std::round(top);
+    for (std::size_t camera = 0; camera < frame.cameras.size(); ++camera)
+      draw_camera(canvas, moved(layouts[i].cameras[camera], 0, top), frame, camera, frames[i].marks, options, pen);
+    draw_bird_eye(canvas, moved(layouts[i].bird_eye, 0, top), frame, frames[i].marks, options, pen);
+    top += layouts[i].height + kPanelGap;
+  }
+  draw_legend(canvas, {0, canvas.height() - legend, width, static_cast<double>(canvas.height())}, frames, options, pen);
+  return canvas;
+}
+
+Canvas draw_strip(std::span<const MarkedFrame> frames, const FrameImageOptions& options) {
+  check_marked(frames);
+  constexpr std::size_t kColumns = 5;
+  constexpr double kSide = 480;
+  const Pen pen{.unit = 1};
+  double camera = 0;
+  for (const MarkedFrame& frame : frames)
+    if (!frame.frame->frame.cameras.empty())
+      camera = std::max(camera, kPanelGap + std::round(kSide / aspect_of(frame.frame->frame.cameras[0])));
+  const std::size_t columns = std::min(kColumns, frames.size()), rows = (frames.size() + columns - 1) / columns;
+  const double cell = pen.strip() + kSide + camera + kPanelGap, legend = 1.4 * pen.strip();
+  const double width = static_cast<double>(columns) * (kSide + kPanelGap) - kPanelGap;
+  Canvas canvas(static_cast<int>(width), static_cast<int>(static_cast<double>(rows) * cell + legend), kNight);
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const KeyFrame& frame = frames[i].frame->frame;
+    const double left = static_cast<double>(i % columns) * (kSide + kPanelGap);
+    double top = static_cast<double>(i / columns) * cell;
+    draw_title(canvas, left, top, kSide, frames[i].title, pen);
+    top = std::round(top + pen.strip());
+    draw_bird_eye(canvas, {left, top, left + kSide, top + kSide}, frame, frames[i].marks, options, pen);
+    if (frame.cameras.empty()) continue;
+    const double below = top + kSide + kPanelGap, height = std::round(kSide / aspect_of(frame.cameras[0]));
+    draw_camera(canvas, {left, below, left + kSide, below + height}, frame, 0, frames[i].marks, options, pen);
+  }
+  draw_legend(canvas, {0, canvas.height() - legend, width, static_cast<double>(canvas.height())}, frames, options, pen);
   return canvas;
 }
 
@@ -186,38 +196,45 @@ Canvas draw_fault_sheet(const nuscenes::Dataset& dataset, nuscenes::Index sample
   if (severity < 1 || severity > kSeverities)
     throw std::invalid_argument("[draw_fault_sheet] severity must be 1 to " + std::to_string(kSeverities) + ", got " +
                                 std::to_string(severity));
-  constexpr int kWidth = 240, kCameras = 3, kSide = 178, kColumns = 4;
-  std::vector<SensorFrame> cameras, clouds;
-  const Fault nothing{};
-  const auto load = [&](const Fault* fault) {
-    return load_sensor_frame(dataset, sample, frames, {fault == nullptr ? &nothing : fault, fault == nullptr ? 0U : 1U},
-                             pool, random::Stream(seed, "faults"));
+  constexpr double kWidth = 400;
+  constexpr std::size_t kCameras = 3, kColumns = 4;
+  const auto load = [&](std::span<const Fault> faults) {
+    return load_sensor_frame(dataset, sample, frames, faults, pool, random::Stream(seed, "faults"));
   };
-  cameras.push_back(load(nullptr));
-  clouds.push_back(load(nullptr));
+  std::vector<SensorFrame> cameras, clouds;
+  cameras.push_back(load({}));
+  clouds.push_back(load({}));
   for (const FaultRow& row : fault_table()) {
     const Fault fault{.kind = row.kind, .severity = severity};
-    (fault.is_lidar() ? clouds : cameras).push_back(load(&fault));
+    (fault.is_lidar() ? clouds : cameras).push_back(load({&fault, 1}));
   }
   const auto name = [](const SensorFrame& d) { return d.faults.empty() ? std::string("clean") : d.faults[0].text(); };
-  const auto shown = std::min<std::size_t>(kCameras, cameras[0].frame.cameras.size());
-  const double shape =
-      shown == 0 ? 0 : 1 / (static_cast<double>(frames.image_width) / static_cast<double>(frames.image_height));
-  const int height = static_cast<int>(kWidth * shape);
-  const int camera_rows = static_cast<int>(cameras.size()),
-            cloud_rows = (static_cast<int>(clouds.size()) + kColumns - 1) / kColumns;
-  Canvas canvas(kCameras * (kWidth + 2), camera_rows * (height + 2) + cloud_rows * (kSide + 2), kNight);
-  for (int row = 0; row < camera_rows; ++row) {
-    const SensorFrame& sensor_frame = cameras[static_cast<std::size_t>(row)];
-    for (std::size_t i = 0; i < shown; ++i)
-      draw_camera(canvas, static_cast<int>(i) * (kWidth + 2), row * (height + 2), kWidth, sensor_frame.frame, i);
-    draw_label(canvas, 0, row * (height + 2), name(sensor_frame));
+  const std::size_t shown = std::min(kCameras, cameras[0].frame.cameras.size());
+  const double height = shown == 0 ? 0 : std::round(kWidth / aspect_of(cameras[0].frame.cameras[0]));
+  const Pen pen{.unit = 1};
+  const double width = kCameras * (kWidth + kPanelGap) - kPanelGap;
+  const double side = std::floor((width - (kColumns - 1) * kPanelGap) / kColumns);
+  const double camera_row = shown == 0 ? 0 : height + kPanelGap + pen.strip(),
+               cloud_row = side + kPanelGap + pen.strip();
+  const std::size_t cloud_rows = (clouds.size() + kColumns - 1) / kColumns;
+  const double clouds_top = static_cast<double>(cameras.size()) * camera_row;
+  Canvas canvas(static_cast<int>(width), static_cast<int>(clouds_top + static_cast<double>(cloud_rows) * cloud_row),
+                kNight);
+  const std::vector<BoxMark> marks = true_boxes(cameras[0].frame);
+  for (std::size_t row = 0; row < cameras.size() && shown > 0; ++row) {
+    const double top = static_cast<double>(row) * camera_row;
+    draw_title(canvas, 0, top, width, name(cameras[row]), pen);
+    for (std::size_t i = 0; i < shown; ++i) {
+      const double left = static_cast<double>(i) * (kWidth + kPanelGap), below = std::round(top + pen.strip());
+      draw_camera(canvas, {left, below, left + kWidth, below + height}, cameras[row].frame, i, marks, {}, pen);
+    }
   }
   for (std::size_t i = 0; i < clouds.size(); ++i) {
-    const int x = static_cast<int>(i) % kColumns * (kSide + 3);
-    const int y = camera_rows * (height + 2) + static_cast<int>(i) / kColumns * (kSide + 2);
-    draw_bird_eye(canvas, x, y, kSide, clouds[i].frame);
-    draw_label(canvas, x, y, name(clouds[i]));
+    const double left = static_cast<double>(i % kColumns) * (side + kPanelGap);
+    const double top = clouds_top + static_cast<double>(i / kColumns) * cloud_row;
+    draw_title(canvas, left, top, side, name(clouds[i]), pen);
+    const double below = std::round(top + pen.strip());
+    draw_bird_eye(canvas, {left, below, left + side, below + side}, clouds[i].frame, marks, {}, pen);
   }
   return canvas;
 }

@@ -12,6 +12,7 @@
 #include "camber/sensors/points.h"
 #include "camber/storage/file.h"
 #include "camber/threads/tasks.h"
+#include "sensors/missed.h"
 
 namespace camber::sensors {
 namespace {
@@ -98,17 +99,20 @@ std::vector<nuscenes::Index> rows_of(const nuscenes::Dataset& dataset, const nus
 // Empty when the file is good, else what is wrong with it. `missing` tells whether it is there at all.
 std::string problem_of(const nuscenes::Dataset& dataset, const nuscenes::SampleData& data, FileCheck check,
                        bool& missing) {
-  const std::filesystem::path path = dataset.path_of(data);
+  const std::filesystem::path path = dataset.root() / data.filename;
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
   missing = static_cast<bool>(error);
   const std::string position = "sample_data '" + std::string(data.token) + "', " + path.string() + ": ";
   if (missing) return position + "missing";
   const nuscenes::Modality modality = dataset.sensor_of(data).modality;
-  if (size == 0 && modality == nuscenes::Modality::kCamera) return position + "empty";
+  if (size == 0 && modality != nuscenes::Modality::kRadar) return position + "empty";
   if (check != FileCheck::kRead || !data.is_key_frame) return {};
   try {
-    if (modality == nuscenes::Modality::kLidar) read_lidar_file(path);
+    storage::check_inside(dataset.root(), path);
+    std::int64_t left_out = 0;
+    if (modality == nuscenes::Modality::kLidar) read_lidar_file(path, &left_out);
+    if (left_out > 0) return position + std::to_string(left_out) + " points are not finite";
     if (modality == nuscenes::Modality::kCamera) {
       const auto transform = geometry::ImageTransform::fit_bottom(data.width, data.height, data.width, data.height);
       load_image(path, {data.width, data.height}, transform);
@@ -142,6 +146,31 @@ void check_files(const nuscenes::Dataset& dataset, const std::vector<nuscenes::I
     if (options.progress) options.progress(static_cast<std::int64_t>(end - task * kRowsPerTask));
   });
   for (auto& [position, problem] : problems) result.problems.push_back(std::move(problem));
+}
+
+// What the tables say that no sensor can be: intrinsics that project nothing, scenes without a sample.
+void check_tables(const nuscenes::Dataset& dataset, Inspection& result) {
+  const nuscenes::Tables& tables = dataset.tables();
+  std::int64_t cameras = 0, scenes = 0;
+  std::string_view camera, scene;
+  for (const nuscenes::CalibratedSensor& row : tables.calibrated_sensor)
+    if (row.intrinsic && !geometry::can_project(*row.intrinsic) && cameras++ == 0) camera = row.token;
+  for (const nuscenes::Scene& row : tables.scene)
+    if (row.first_sample == nuscenes::kNone && scenes++ == 0) scene = row.name;
+  std::int64_t boxes = 0;
+  std::string_view box;
+  for (const nuscenes::SampleAnnotation& row : tables.sample_annotation)
+    if (!(row.size[0] > 0 && row.size[1] > 0 && row.size[2] > 0) && boxes++ == 0) box = row.token;
+  if (boxes > 0)
+    result.problems.push_back("sample_annotation: " + std::to_string(boxes) +
+                              " rows have a size that is not above 0, the first is '" + std::string(box) + "'");
+  if (cameras > 0)
+    result.problems.push_back("calibrated_sensor: " + std::to_string(cameras) +
+                              " rows have a camera_intrinsic that cannot be inverted, the first is '" +
+                              std::string(camera) + "'");
+  if (scenes > 0)
+    result.problems.push_back("scene: " + std::to_string(scenes) + " rows have no sample, the first is '" +
+                              std::string(scene) + "'");
 }
 
 void count_files(const nuscenes::Dataset& dataset, const nuscenes::Split& split, const InspectionOptions& options,
@@ -198,7 +227,9 @@ Inspection inspect(const nuscenes::Dataset& dataset, const nuscenes::Split& spli
   for (const nuscenes::Visibility& visibility : tables.visibility)
     result.visibility_levels.emplace_back(visibility.level);
   count_objects(dataset, split, options, result);
+  check_tables(dataset, result);
   count_files(dataset, split, options, result);
+  result.missed = missed_by_detector(dataset, split, options, result);
   return result;
 }
 

@@ -92,7 +92,10 @@ std::string to_text(const Inspection& inspection) {
                     &CategoryCounts::by_distance);
   text += bin_table(inspection, "visible in the cameras", visibility_names(inspection), &CategoryCounts::by_visibility);
   text += bin_table(inspection, "LiDAR points inside", count_names(inspection.point_edges), &CategoryCounts::by_points);
-  return text + sensor_table(inspection);
+  text += sensor_table(inspection);
+  if (!inspection.missed.empty()) text += "\nwhat a detector would miss\n";
+  for (const std::string& sentence : inspection.missed) text += "  " + sentence + "\n";
+  return text;
 }
 
 std::string to_json(const Inspection& inspection) {
@@ -133,6 +136,7 @@ std::string to_json(const Inspection& inspection) {
     json["sensors"].push_back(std::move(entry));
   }
   json["problems"] = inspection.problems;
+  json["missed"] = inspection.missed;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -1,3 +1,5 @@
+#include "camber/drawing/jpeg.h"
+
 #include <memory>
 #include <stdexcept>
 
@@ -7,8 +9,6 @@
 
 namespace camber::sensors {
 namespace {
-
-constexpr std::int64_t kLargestImage = std::int64_t{64} << 20;  // pixels
 
 struct DestroyDecoder {
   void operator()(void* decoder) const { tjDestroy(decoder); }
@@ -23,17 +23,6 @@ Decoder make_decoder() {
 
 [[noreturn]] void refuse(const std::string& name, const std::string& what) {
   throw std::runtime_error("[decode_jpeg] " + name + ": " + what);
-}
-
-ImageSize read_header(void* decoder, std::span<const std::uint8_t> bytes, const std::string& name) {
-  int width = 0, height = 0, subsampling = 0, colours = 0;
-  if (bytes.size() < 4 || bytes[0] != 0xFF || bytes[1] != 0xD8) refuse(name, "is not a JPEG file");
-  if (tjDecompressHeader3(decoder, bytes.data(), bytes.size(), &width, &height, &subsampling, &colours) != 0)
-    refuse(name, std::string("is a damaged JPEG file: ") + tjGetErrorStr2(decoder));
-  if (width < 1 || height < 1 || std::int64_t{width} * height > kLargestImage)
-    refuse(name,
-           "must have between 1 and 64 million pixels, got " + std::to_string(width) + " x " + std::to_string(height));
-  return {width, height};
 }
 
 // The decoder's smallest scale that is not below the one asked for.
@@ -51,12 +40,13 @@ tjscalingfactor scale_at_least(double scale) {
 }  // namespace
 
 ImageSize jpeg_size(std::span<const std::uint8_t> bytes, const std::string& name) {
-  return read_header(make_decoder().get(), bytes, name);
+  const auto [width, height] = drawing::jpeg_dimensions(bytes, name);
+  return {width, height};
 }
 
 Image decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& name, double scale) {
   const Decoder decoder = make_decoder();
-  const ImageSize size = read_header(decoder.get(), bytes, name);
+  const ImageSize size = jpeg_size(bytes, name);
   const tjscalingfactor factor = scale_at_least(scale);
   Image image{.width = TJSCALED(static_cast<int>(size.width), factor),
               .height = TJSCALED(static_cast<int>(size.height), factor)};

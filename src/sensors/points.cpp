@@ -43,7 +43,7 @@ double seconds(std::int64_t timestamp, SweepArithmetic arithmetic) {
 
 }  // namespace
 
-std::vector<LidarPoint> read_lidar_file(const std::filesystem::path& path) {
+std::vector<LidarPoint> read_lidar_file(const std::filesystem::path& path, std::int64_t* left_out) {
   const std::string bytes = storage::read_file(path);
   if (bytes.size() % kPointBytes != 0)
     throw std::runtime_error("[read_lidar_file] " + path.string() + " must hold whole points of 20 bytes, got " +
@@ -53,8 +53,10 @@ std::vector<LidarPoint> read_lidar_file(const std::filesystem::path& path) {
   for (std::size_t i = 0; i < bytes.size(); i += kPointBytes) {
     std::array<float, 5> values{};
     std::memcpy(values.data(), bytes.data() + i, kPointBytes);
-    points.push_back({values[0], values[1], values[2], values[3], values[4], 0});
+    if (std::isfinite(values[0]) && std::isfinite(values[1]) && std::isfinite(values[2]) && std::isfinite(values[3]))
+      points.push_back({values[0], values[1], values[2], values[3], values[4], 0});
   }
+  if (left_out != nullptr) *left_out = static_cast<std::int64_t>(bytes.size() / kPointBytes - points.size());
   return points;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sensors/fault_effects.h"
+#include "camber/sensors/fault_effects.h"
 #include "sensors/fault_occasion.h"
 #include "sensors/fixed_box.h"
 

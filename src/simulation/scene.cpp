@@ -205,6 +205,11 @@ void WorldOptions::validate() const {
   if (min_objects > max_objects)
     refuse("min_objects must be at most max_objects (" + std::to_string(max_objects) + "), got " +
            std::to_string(min_objects));
+  constexpr double kAreaOfAnObject = 20;  // square metres: a car and the room to drive round it
+  const double room = std::acos(-1.0) * radius * radius / kAreaOfAnObject;
+  if (static_cast<double>(max_objects) > room)
+    refuse("max_objects must be at most " + std::to_string(static_cast<std::int64_t>(room)) + " within a radius of " +
+           std::to_string(radius) + " m, got " + std::to_string(max_objects));
   if (dark_share + camouflage_share > 1)
     refuse("dark_share + camouflage_share must be at most 1, got " + std::to_string(dark_share + camouflage_share));
   if (!(car_share + truck_share + pedestrian_share + cone_share > 0))

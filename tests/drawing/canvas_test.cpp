@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <png.h>
 
+#include "camber/drawing/label_layout.h"
+
 namespace camber::drawing {
 namespace {
 
@@ -83,11 +85,11 @@ TEST(Canvas, CutsEverythingAtItsBorders) {
 
 TEST(Canvas, TextHasItsWidthAndEveryLetterItsImage) {
   Canvas canvas(60, 20);
-  canvas.text({2, 3}, "Hi", kBlack, 2);
+  canvas.text({2, 3}, "Hi", kBlack);
   EXPECT_EQ(text_width("Hi", 2), 22);
   EXPECT_EQ(canvas.pixel(2, 3), kBlack);  // the H's left stem
-  EXPECT_EQ(canvas.pixel(4, 3), kWhite);
-  EXPECT_EQ(canvas.pixel(4, 9), kBlack);  // its bar
+  EXPECT_EQ(canvas.pixel(3, 3), kWhite);
+  EXPECT_EQ(canvas.pixel(4, 6), kBlack);  // its bar
   std::set<std::string> images;
   for (char letter = '!'; letter <= '~'; ++letter) {
     Canvas one(5, 7);
@@ -95,6 +97,74 @@ TEST(Canvas, TextHasItsWidthAndEveryLetterItsImage) {
     EXPECT_GT(ink(one), 0) << letter;
     EXPECT_TRUE(images.emplace(one.pixels().begin(), one.pixels().end()).second) << letter;
   }
+}
+
+TEST(Canvas, LargeTextIsDrawnWithSmoothStrokesThroughTheDots) {
+  Canvas canvas(60, 40);
+  canvas.text({2, 3}, "Hx", kBlack, 4);
+  EXPECT_EQ(canvas.pixel(3, 15), kBlack);   // the middle of the H's left stem
+  EXPECT_EQ(canvas.pixel(12, 16), kBlack);  // its bar
+  EXPECT_EQ(canvas.pixel(12, 5), kWhite);   // between its stems
+  bool grey = false;                        // the x's diagonals have smooth edges
+  for (int column = 26; column < 46; ++column)
+    for (int row = 3; row < 31; ++row) {
+      const int green = canvas.pixel(column, row).green;
+      grey = grey || (green > 40 && green < 215);
+    }
+  EXPECT_TRUE(grey);
+  // A letter with a tail reaches below those without.
+  Canvas tail(40, 40), none(40, 40);
+  tail.text({2, 2}, "p", kBlack, 3);
+  none.text({2, 2}, "n", kBlack, 3);
+  const auto lowest = [](const Canvas& drawn) {
+    int last = 0;
+    for (int row = 0; row < drawn.height(); ++row)
+      for (int column = 0; column < drawn.width(); ++column)
+        if (drawn.pixel(column, row).green < 128) last = row;
+    return last;
+  };
+  EXPECT_EQ(lowest(tail), lowest(none) + 3);
+}
+
+TEST(Canvas, DashedLinesCoverHalfOfTheirLength) {
+  Canvas solid(220, 20), dashed(220, 20);
+  solid.line({10, 10}, {210, 10}, {.colour = kRed, .width = 1});
+  dashed.line({10, 10}, {210, 10}, {.colour = kRed, .width = 1, .dash = 10});
+  EXPECT_EQ(dashed.pixel(15, 10).green, solid.pixel(15, 10).green);
+  EXPECT_EQ(dashed.pixel(25, 10), kWhite);
+  EXPECT_NEAR(ink(dashed), ink(solid) / 2 + 10 * 1.1, 2);  // ten dashes, each with round ends
+}
+
+TEST(LabelLayout, LabelsNeitherOverlapNorLeaveTheirView) {
+  const Rectangle view{100, 50, 300, 150};
+  LabelLayout layout(view);
+  layout.avoid({100, 50, 180, 62});
+  std::vector<Rectangle> placed;
+  for (int i = 0; i < 40; ++i) {
+    const double x = 90 + 7.0 * i, y = 45 + 3.0 * (i % 9);  // crowded, some at the very edge
+    if (const auto at = layout.place({x, y, x + 20, y + 30}, 60, 12)) placed.push_back(*at);
+  }
+  EXPECT_GE(placed.size(), 10U);
+  EXPECT_LT(placed.size(), 40U);  // there is no room for all
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    EXPECT_TRUE(placed[i].inside(view)) << i;
+    EXPECT_FALSE(placed[i].overlaps({100, 50, 180, 62})) << i;
+    for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(placed[i].overlaps(placed[j])) << i << " " << j;
+  }
+  EXPECT_FALSE(LabelLayout({0, 0, 50, 50}).place({10, 10, 20, 20}, 60, 12).has_value());
+}
+
+TEST(ImageFile, IsWhatItsNameEndsIn) {
+  const Canvas canvas(8, 4, kRed);
+  EXPECT_TRUE(encode_image(canvas, "a.png").starts_with("\x89PNG"));
+  for (const char* name : {"a.jpg", "b.jpeg"}) EXPECT_TRUE(encode_image(canvas, name).starts_with("\xFF\xD8"));
+  try {
+    encode_image(canvas, "found.webp");
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(), "[drawing] the name of an image must end in .png, .jpg or .jpeg, got 'found.webp'");
+  }
+  EXPECT_THROW(encode_image(canvas, "png"), std::invalid_argument);
 }
 
 TEST(Canvas, RefusesImpossibleSizes) {
@@ -121,6 +191,11 @@ TEST(Png, ReadsBackToTheSamePixels) {
   ASSERT_NE(png_image_finish_read(&image, nullptr, pixels.data(), 0, nullptr), 0);
   EXPECT_TRUE(std::equal(pixels.begin(), pixels.end(), canvas.pixels().begin(), canvas.pixels().end()));
   EXPECT_THROW(encode_png(canvas.pixels(), 21, 36), std::invalid_argument);
+  const DecodedPng decoded = decode_png(bytes, "made.png");
+  EXPECT_EQ(decoded.width, 37);
+  EXPECT_EQ(decoded.rgb, pixels);
+  for (const std::string& broken : {std::string("not a PNG"), bytes.substr(0, bytes.size() / 2), std::string()})
+    EXPECT_THROW(decode_png(broken, "broken.png"), std::runtime_error);
 }
 
 }  // namespace

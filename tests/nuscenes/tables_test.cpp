@@ -56,6 +56,31 @@ TEST(Tables, AreReadAndJoinedByToken) {
   EXPECT_EQ(tables.sample.find("sample-9-9"), kNone);
 }
 
+TEST(Tables, FollowTimeAndDoNotLoop) {
+  EXPECT_NE(after_change("sample", "\"next\": \"sample-0-2\"", "\"next\": \"sample-0-0\"")
+                .find("next must be a later sample, got 'sample-0-0'"),
+            std::string::npos);
+  EXPECT_NE(after_change("sample", "\"prev\": \"sample-0-0\"", "\"prev\": \"sample-0-1\"")
+                .find("prev must be an earlier sample, got 'sample-0-1'"),
+            std::string::npos);
+  EXPECT_NE(after_change("sample_data", "\"next\": \"data-0-LIDAR_TOP-1\"", "\"next\": \"data-0-LIDAR_TOP-0\"")
+                .find("next must not lead back in a loop"),
+            std::string::npos);
+  EXPECT_NE(after_change("sample", "\"timestamp\": ", "\"timestamp\": -")
+                .find("timestamp must lie between 0 and 2^62 microseconds"),
+            std::string::npos);
+}
+
+TEST(Tables, MustLieInTheirFolder) {
+  const tests::TemporaryFolder folder, elsewhere;
+  tests::write_small_world(folder.path(), tests::small_tables(), false);
+  const auto table = folder.path() / tests::kSmallVersion / "scene.json";
+  std::filesystem::rename(table, elsewhere.path() / "scene.json");
+  std::filesystem::create_symlink(elsewhere.path() / "scene.json", table);
+  EXPECT_NE(message_of([&] { load_tables(folder.path(), tests::kSmallVersion); }).find("leads outside"),
+            std::string::npos);
+}
+
 TEST(Tables, AreTheSameForAnyNumberOfThreads) {
   const tests::TemporaryFolder folder;
   tests::TableTexts texts = tests::small_tables();
@@ -133,7 +158,7 @@ TEST(Tables, RefuseMissingFilesFoldersAndVersions) {
             "[load_tables] version must be a folder of " + root + " (v1.0-small), got '../x'");
   std::filesystem::remove(folder.path() / tests::kSmallVersion / "ego_pose.json");
   EXPECT_EQ(message_of([&] { load_tables(folder.path(), tests::kSmallVersion); }),
-            "[read_json] cannot open " + root + "/v1.0-small/ego_pose.json: No such file or directory");
+            "[storage] " + root + "/v1.0-small/ego_pose.json cannot be read: No such file or directory");
 }
 
 TEST(Paths, StayInsideTheDataSet) {

@@ -56,12 +56,12 @@ TEST_F(RunPage, ShowsAllThatAFinishedRunHolds) {
                             "Configuration",
                             "Environment"})
     EXPECT_TRUE(contains(found, title)) << title;
-  const json& scale = page["sections"][3]["blocks"][0];
+  const json& scale = page["sections"][0]["blocks"][0];
   ASSERT_EQ(scale["title"], "Scale bias");
   ASSERT_EQ(scale["series"].size(), 4U);
   EXPECT_EQ(scale["series"][2]["role"], "bound");
   EXPECT_EQ(scale["series"][3]["role"], "warn");
-  const json& faults = page["sections"][1]["blocks"][0];
+  const json& faults = page["sections"][2]["blocks"][0];
   EXPECT_EQ(faults["rows"][0][0], "clean");
   EXPECT_EQ(faults["rows"][1][1], "0.330");
   EXPECT_EQ(page["tiles"].back()["value"], "good");
@@ -93,10 +93,51 @@ TEST_F(RunPage, ShowsTheBiasOfEveryLayerAndOfWholeSensors) {
   EXPECT_FALSE(contains(titles(page), "Effective bias, layer0/lidar"));
 }
 
+TEST_F(RunPage, ShowsTheScalesOfADetectorFirst) {
+  health::write_made_run(folder_, {.steps = 20});
+  std::ofstream metrics(folder_ / "metrics.jsonl", std::ios::app);
+  for (const int step : {30, 40})
+    metrics << R"({"step":)" << step << R"(,"time":1,"scale/head.attention_bias.scale/value":2.5,)"
+            << R"("scale/head.attention_bias.scale/max":5,"scale/head.attention_bias.scale/warn_threshold":4,)"
+            << R"("attention/layer0/head3/entropy_share":0.5})"
+            << "\n";
+  metrics.close();
+  const json page = json::parse(to_json(run_page(folder_)));
+  EXPECT_EQ(page["sections"][0]["title"], "Scale");
+  // Curves before what explains them; the name of a part of the model is not that of one head.
+  EXPECT_EQ(page["sections"][0]["blocks"][0]["title"], "Scale bias");
+  EXPECT_EQ(page["sections"][0]["blocks"][1]["title"], "Scale");
+  EXPECT_EQ(page["sections"][0]["blocks"][1]["series"].size(), 3U);
+  for (const json& section : page["sections"])
+    for (const json& block : section["blocks"])
+      if (block.value("title", "") == "Entropy") {
+        for (const json& series : block["series"])
+          EXPECT_EQ(series["name"].get<std::string>().find("head"), std::string::npos);
+      }
+}
+
+TEST_F(RunPage, ShowsTheAccuraciesOfAFewshotRun) {
+  health::write_made_run(folder_, {.steps = 20, .finished = false});
+  storage::write_file(
+      folder_ / "result.json",
+      R"({"settings": [{"name": "5-way 1-shot", "episodes": 600, "accuracy": 0.512, "interval": 0.008, )"
+      R"("chance": 0.2}]})");
+  const json page = json::parse(to_json(run_page(folder_)));
+  EXPECT_EQ(page["sections"][0]["title"], "Scale");
+  bool found = false;
+  for (const json& section : page["sections"])
+    for (const json& block : section["blocks"])
+      if (block.value("title", "") == "Accuracy") {
+        found = true;
+        EXPECT_EQ(block["rows"][0], (json{"5-way 1-shot", "0.512", "0.008", "0.200", "600"}));
+      }
+  EXPECT_TRUE(found);
+}
+
 TEST_F(RunPage, SaysWhatIsWrong) {
   health::write_made_run(folder_, {.run = {.situation = health::Situation::kRunawayScale}});
   const json page = json::parse(to_json(run_page(folder_)));
-  const json& sentences = page["sections"][0]["blocks"][0]["sentences"];
+  const json& sentences = page["sections"][1]["blocks"][0]["sentences"];
   ASSERT_GE(sentences.size(), 3U);
   EXPECT_EQ(page["tiles"].back()["value"], "warning");
 }

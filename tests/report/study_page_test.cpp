@@ -97,7 +97,7 @@ TEST_F(StudyPage, HasImagesThatStandAlone) {
   for (const StudyImage& image : images) names.push_back(image.name);
   EXPECT_EQ(names, (std::vector<std::string>{"arms", "differences", "exploratory", "scales"})) << "no curve of trust";
   const std::string& arms = images[0].svg;
-  EXPECT_NE(arms.find("fill=\"#eeeeee\"/>\n<text x=\"346.0\" y=\"73.0\" text-anchor=\"middle\" "
+  EXPECT_NE(arms.find("fill=\"#eeeeee\"/>\n<text x=\"346.0\" y=\"89.0\" text-anchor=\"middle\" "
                       "fill=\"#222222\">40.2<"),
             std::string::npos)
       << "the reference's own mAP\n"

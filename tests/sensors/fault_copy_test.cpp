@@ -132,8 +132,8 @@ TEST_F(FaultCopy, SameSeedSameBytesForAnyNumberOfThreads) {
 
 TEST_F(FaultCopy, RefusesAFolderThatHasIt) {
   copy("dark");
-  EXPECT_EQ(message_of([&] { copy("dark"); }),
-            "[faults] out must not hold v1.0-simulated already, got " + (folder_.path() / "copy").string());
+  EXPECT_EQ(message_of([&] { copy("dark"); }), "[faults] out must be a new or an empty folder, got " +
+                                                   (folder_.path() / "copy").string() + ", which holds files");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "sensors/fault_effects.h"
+#include "camber/sensors/fault_effects.h"
 
 #include <algorithm>
 #include <cmath>

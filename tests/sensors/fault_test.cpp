@@ -69,6 +69,18 @@ TEST(Fault, RefusesWhatItDoesNotKnow) {
       "[fault] 'dark:' must be kind[:severity][:earlier|other_scene|mixed][:true_timestamps|false_timestamps], got ''");
 }
 
+TEST(Fault, RefusesWhatCannotHappenTogether) {
+  const auto said = [](const char* list) { return tests::message_of([list] { check_together(parse_faults(list)); }); };
+  EXPECT_EQ(said("frozen:4,stale:2,dark"), "(no error)");
+  EXPECT_EQ(said("black:3,beams:2"), "(no error)");
+  EXPECT_NE(said("dark:2,dark:3").find("a fault once, got dark:2 and dark:3"), std::string::npos);
+  for (const char* list : {"lidar_off,stale:3", "beams:2,empty", "cameras_off,dark", "frozen:4,black", "all"})
+    EXPECT_NE(said(list).find("must not contradict each other"), std::string::npos) << list;
+  FaultOptions options;
+  options.kinds = {"dark", "rain", "dark"};
+  EXPECT_THROW(options.validate(), std::invalid_argument);
+}
+
 TEST(FaultOptions, DrawsKindsAndSeveritiesAsWeighted) {
   FaultOptions options{.share = 0.6, .kinds = {"dark", "stale"}, .weights = {1, 3}, .false_timestamp_share = 0.5};
   options.validate();

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "camber/sensors/cue_separation.h"
-#include "camber/sensors/frame_image.h"
 #include "camber/simulation/simulate.h"
 #include "nuscenes/small_world.h"
 #include "sensors/simulated_world.h"
@@ -89,38 +88,6 @@ TEST(CueSeparation, EveryFaultThatCuesMustBetrayIsBetrayed) {
   // A fault that no cue can know of stays unseen.
   const std::vector<Fault> hidden = parse_faults("calibration:3");
   EXPECT_NEAR(cue_separation(world.dataset, world.test.samples, simulated_frames(), hidden, 3)[0].joint, 0.5, 0.01);
-}
-
-TEST(FrameImage, ShowsCamerasAndBirdsEyeView) {
-  const auto& world = simulated_world();
-  const SensorFrame clean = clean_sensor_frame(load_key_frame(world.dataset, world.all.samples[3], simulated_frames()));
-  const drawing::Canvas canvas = draw_frame(clean);
-  EXPECT_EQ(canvas.width(), 3 * 362 + 432);
-  // The middle of a camera's image shows that image's pixel, three by three.
-  FrameImageOptions plain{.boxes = false};
-  const drawing::Canvas bare = draw_frame(clean, plain);
-  const Image& image = clean.frame.cameras[1].image;
-  const drawing::Colour pixel = bare.pixel(362 + 3 * 60 + 1, 3 * 40 + 1);
-  EXPECT_EQ(pixel.red, image.row(40)[std::ptrdiff_t{3} * 60]);
-  EXPECT_EQ(pixel.blue, image.row(40)[std::ptrdiff_t{3} * 60 + 2]);
-  // A box's centre lies on its outline's inside: the front tick of the first object near the car is drawn there.
-  const FrameObject* near = nullptr;
-  for (const FrameObject& object : clean.frame.objects)
-    if (std::hypot(object.box.center[0], object.box.center[1]) < 20) near = &object;
-  ASSERT_NE(near, nullptr);
-  const geometry::Vector3 ego = clean.frame.reference.sensor_to_ego.apply(near->box.center);
-  const double scale = 432 / 52.0;
-  const auto x = static_cast<int>(3 * 362 + 216 - scale * ego[1]), y = static_cast<int>(216 - scale * ego[0]);
-  bool coloured = false;
-  for (int dx = -2; dx <= 2; ++dx)
-    for (int dy = -2; dy <= 2; ++dy) {
-      const drawing::Colour c = canvas.pixel(x + dx, y + dy);
-      coloured = coloured || std::max({c.red, c.green, c.blue}) - std::min({c.red, c.green, c.blue}) > 40;
-    }
-  EXPECT_TRUE(coloured);
-  const drawing::Canvas sheet =
-      draw_fault_sheet(world.dataset, world.all.samples[3], world.all.samples, simulated_frames(), 3, 1);
-  EXPECT_GT(sheet.height(), 900);
 }
 
 }  // namespace

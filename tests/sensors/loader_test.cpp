@@ -78,6 +78,33 @@ TEST(Loader, ThreadsAndLookAheadChangeNothing) {
   for (int step = 0; step < 8; ++step) EXPECT_EQ(bytes_of(*one.next()), bytes_of(*four.next()));
 }
 
+TEST(Loader, SharesOfABatchAreItsSamples) {
+  const auto& world = simulated_world();
+  LoaderOptions whole = options();
+  whole.batch_size = 5;
+  Loader all(world.dataset, world.train.samples, whole, 5, 2, 3);
+  std::vector<std::unique_ptr<Loader>> ranks;
+  for (const auto& [begin, size] : {std::pair{0, 2}, std::pair{2, 1}, std::pair{3, 2}}) {
+    LoaderOptions share = whole;
+    share.share_begin = begin;
+    share.share_size = size;
+    ranks.push_back(std::make_unique<Loader>(world.dataset, world.train.samples, share, 5, 2, 3));
+  }
+  for (int step = 3; step < 9; ++step) {
+    std::string joined;
+    for (const auto& rank : ranks) {
+      const Batch batch = *rank->next();
+      EXPECT_EQ(batch.step, step);
+      joined += bytes_of(batch);
+    }
+    EXPECT_EQ(joined, bytes_of(*all.next())) << step;
+  }
+  LoaderOptions wrong = whole;
+  wrong.share_begin = 3;
+  wrong.share_size = 3;
+  EXPECT_EQ(message_of([&] { wrong.validate(); }), "[Loader] share_size must lie in 0 .. 2, got 3");
+}
+
 TEST(Loader, EveryEpochHasEverySampleOnceInAnotherOrder) {
   const auto& world = simulated_world();
   LoaderOptions plain = options();

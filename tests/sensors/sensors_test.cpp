@@ -36,7 +36,7 @@ TEST(Points, AreReadWholeOrRefused) {
   EXPECT_EQ(message_of([&] { read_lidar_file(folder.path() / "none"); }),
             "[storage] " + (folder.path() / "none").string() + " cannot be read: No such file or directory");
   EXPECT_EQ(message_of([&] { read_lidar_file(folder.path()); }),
-            "[storage] " + folder.path().string() + " cannot be read: Is a directory");
+            "[storage] " + folder.path().string() + " must be a regular file to be read, got a folder");
 }
 
 TEST(Points, OutsideOfTheRangeAreDropped) {

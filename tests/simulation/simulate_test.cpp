@@ -181,7 +181,8 @@ TEST_F(Simulate, AnyRigEvenWithoutCameras) {
 TEST_F(Simulate, RefusesWhatCannotBe) {
   SimulationOptions options = small();
   EXPECT_EQ(message(options, root_), "(no error)");
-  EXPECT_EQ(message(options, root_), "[simulate] out must not hold v1.0-simulated already, got " + root_.string());
+  EXPECT_EQ(message(options, root_),
+            "[simulate] out must be a new or an empty folder, got " + root_.string() + ", which holds files");
   options.version = "a/b";
   EXPECT_EQ(message(options, root_), "[simulate] version must be the name of a folder, got 'a/b'");
   options = small();

@@ -32,6 +32,13 @@ export function makePage(situation, { steps = 600, interval = 10, running = fals
   return out;
 }
 
+// The file of a made-up scene's page.
+export function makeScene(frames = 4) {
+  const out = join(scratch, `scene-${frames}.html`);
+  execFileSync(process.env.CAMBER_MADE_SCENE, [out, String(frames)]);
+  return out;
+}
+
 // Opens a page; what it complains of and what it asks for is written down.
 export async function open(browser, file, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });

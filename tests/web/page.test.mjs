@@ -101,6 +101,47 @@ test("says the values under the cursor", async () => {
   await context.close();
 });
 
+test("draws a curve with a spike on a logarithmic axis, and changes it on demand", async () => {
+  const { page, context } = await open(browser, finished);
+  const loss = chart(page, "Loss"), scale = chart(page, "Scale bias");
+  await ink(loss);
+  await ink(scale);
+  assert.equal(await scale.locator('button[aria-label="Logarithmic axis"]').count(), 0);  // it has bounds to show
+  const spiked = await page.evaluate(() => {
+    const values = Array.from({ length: 100 }, (_, step) => step === 0 ? 2000 : 5 + Math.sin(step));
+    const data = { title: "spike", note: "", x_label: "step", points: 100, y_min: null, y_max: null,
+      x: values.map((_, step) => step), series: [{ name: "norm", role: "line", values }] };
+    const flat = { ...data, series: [{ ...data.series[0], values: values.map(() => 5) }] };
+    return [new ChartView(data).log, new ChartView(flat).log];
+  });
+  assert.deepEqual(spiked, [true, false]);
+  const before = await ink(loss);
+  await loss.locator(".plot").focus();
+  await page.keyboard.press("l");
+  assert.notEqual((await ink(loss)).sum, before.sum);
+  await page.keyboard.press("l");
+  assert.equal((await ink(loss)).sum, before.sum);
+  await context.close();
+});
+
+test("turns charts of white ground dark with the page, and scrolls wide tables beside their first column", async () => {
+  const { page, context } = await open(browser, finished, { colorScheme: "dark", viewport: { width: 400, height: 800 } });
+  const filter = await page.evaluate(() => {
+    const image = document.createElement("img");
+    image.className = "vector";
+    document.querySelector("main").append(image);
+    return getComputedStyle(image).filter;
+  });
+  assert.match(filter, /invert/);
+  const region = page.locator(".scroll").first();
+  await region.scrollIntoViewIfNeeded();
+  const cell = region.locator("tbody td").first();
+  const left = (await cell.boundingBox()).x;
+  await region.evaluate((node) => { node.scrollLeft = 120; });
+  assert.ok(Math.abs((await cell.boundingBox()).x - left) < 2);
+  await context.close();
+});
+
 test("says what is wrong, worst first, and how many", async () => {
   const { page, context } = await open(browser, makePage("saturated_softmax"));
   assert.match(await page.locator("#health li").first().innerText(), /alarm[\s\S]*softmax of layer2 is saturated/);

@@ -26,6 +26,7 @@ struct Stroke {
   Colour colour = kBlack;
   double width = 1;
   double opacity = 1;
+  double dash = 0;  ///< pixels of line and of gap in turn; 0: no gaps
 };
 
 class Canvas {
@@ -52,14 +53,16 @@ class Canvas {
   void circle(Position centre, double radius, const Stroke& stroke);
   void fill_circle(Position centre, double radius, Colour colour, double opacity = 1);
 
-  /// Printable ASCII in a 5x7 font, `size` pixels a dot; other characters appear as a box. The position is the upper
-  /// left corner of the first letter.
-  void text(Position corner, std::string_view words, Colour colour, int size = 1);
+  /// Printable ASCII, kTextHeight * size pixels high; other characters appear as a box. The position is the upper left
+  /// corner of the first letter. Letters are dots of a 5x7 font at size 1, smooth strokes through these dots above it.
+  void text(Position corner, std::string_view words, Colour colour, double size = 1);
 
   /// Copies an RGB image with its upper left corner at (column, row).
   void image(int column, int row, std::span<const std::uint8_t> rgb, int image_width, int image_height);
 
  private:
+  void dots(Position corner, std::string_view words, Colour colour);
+  void stroke_segment(Position from, Position to, const Stroke& stroke);
   template <class Coverage>
   void paint(double left, double top, double right, double bottom, Colour colour, double opacity, Coverage coverage);
 
@@ -68,12 +71,23 @@ class Canvas {
 };
 
 /// The width of words in pixels; kTextHeight * size is their height.
-int text_width(std::string_view words, int size = 1);
+double text_width(std::string_view words, double size = 1);
 inline constexpr int kTextHeight = 7;
 
 /// The image as the bytes of a PNG file.
 std::string encode_png(const Canvas& canvas);
 /// The same for RGB bytes that are no canvas.
 std::string encode_png(std::span<const std::uint8_t> rgb, int width, int height);
+
+struct DecodedPng {
+  int width = 0, height = 0;
+  std::vector<std::uint8_t> rgb{};  ///< three bytes a pixel, row by row
+};
+/// Reads a PNG of any kind as RGB, on black where it is transparent. Bytes that are none, damaged ones and more than 64
+/// megapixels are refused; `name` stands in the sentence.
+DecodedPng decode_png(std::string_view bytes, const std::string& name);
+
+/// The bytes of a PNG (.png) or JPEG (.jpg, .jpeg) file, by the ending of its name; another ending is refused.
+std::string encode_image(const Canvas& canvas, std::string_view name);
 
 }  // namespace camber::drawing

@@ -33,7 +33,8 @@ class Dataset {
   const std::string& version() const { return version_; }
 
   /// The file of a sensor, inside the data set's folder.
-  std::filesystem::path path_of(const SampleData& data) const { return root_ / data.filename; }
+  /// Throws std::runtime_error where a symbolic link leads out of the data set.
+  std::filesystem::path path_of(const SampleData& data) const;
   const Sensor& sensor_of(const SampleData& data) const {
     return tables_.sensor[tables_.calibrated_sensor[data.calibrated_sensor].sensor];
   }

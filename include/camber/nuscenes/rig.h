@@ -28,6 +28,8 @@ struct RigSensor {
   std::vector<double> intrinsic{};           ///< cameras: 3 x 3, row by row
   std::int64_t width = 0, height = 0;        ///< cameras: size of their own image
 
+  geometry::RigidTransform to_ego() const;
+
   template <class Visitor>
   void visit(Visitor& visitor) {
     visitor("channel", channel, "the sensor's name");

@@ -39,6 +39,10 @@ std::vector<Index> samples_of_scenes(const Dataset& dataset, const Split& split)
 std::vector<Index> fault_pool(const Dataset& dataset, const Split& split);
 /// Whether anything says what the data set's splits are: a splits.json, or a version with an official ending.
 bool has_splits(const Dataset& dataset);
+enum class SplitRole { kTraining, kValidation };
+/// find_split for a data set that has splits. For one that has none, every fifth scene validates and the others train;
+/// of fewer than five the last validates; one scene alone does both. `source` says so.
+Split split_for(const Dataset& dataset, const std::string& name, SplitRole role);
 /// Every scene of the data set.
 Split whole_data_set(const Dataset& dataset);
 

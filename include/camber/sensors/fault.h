@@ -79,6 +79,10 @@ Fault parse_fault(std::string_view text);
 /// A comma-separated list; "none" is empty, "all" every fault of the table at the severity of `standard`.
 std::vector<Fault> parse_faults(std::string_view text, int standard = 3);
 
+/// Refuses faults that cannot befall one frame together: the same kind twice, or one that leaves nothing of its sensor
+/// (off, black, empty) beside another of the same sensor.
+void check_together(std::span<const Fault> faults);
+
 /// Which faults training meets, drawn per sample.
 struct FaultOptions {
   double share = 0.5;

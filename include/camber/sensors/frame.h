@@ -20,13 +20,18 @@ struct FrameOptions {
   std::vector<std::string> cameras{};  ///< their order is the order of the keys
   /// Without `cameras`: these come first where the data set has them, then the others.
   std::vector<std::string> camera_order{};
-  std::int64_t image_width = 800, image_height = 320;  ///< of the network
-  std::int64_t feature_stride = 16;                    ///< pixels a feature cell
+  /// Of the network; 0 x 0: every camera at its own size, for drawing.
+  std::int64_t image_width = 800, image_height = 320;
+  std::int64_t feature_stride = 16;  ///< pixels a feature cell
   geometry::Resampling resampling = geometry::Resampling::kFiltered;
+  geometry::ImageCrop image_crop{};  ///< of every camera; training varies it
   bool load_points = true, load_images = true;
   SweepOptions sweeps{};
   PointRange range{};  ///< points outside of it are dropped
 
+  /// For whoever looks: cameras at their own size, the key frame's own sweep, every point.
+  static FrameOptions for_drawing();
+  bool own_size() const { return image_width == 0 && image_height == 0; }
   void validate() const;
 };
 

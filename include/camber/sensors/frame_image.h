@@ -1,8 +1,9 @@
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "camber/drawing/canvas.h"
 #include "camber/sensors/sensor_frame.h"
@@ -11,40 +12,44 @@ namespace camber::sensors {
 
 struct FrameImageOptions {
   double range = 26;              ///< metres from the middle of the bird's-eye view to its edge
-  int bird_eye_pixels = 432;      ///< side of the bird's-eye view
-  int image_width = 360;          ///< of each camera
-  int columns = 3;                ///< cameras side by side
-  bool boxes = true;              ///< true objects, one colour a class
-  bool points_in_images = false;  ///< LiDAR returns above the ground as dots on the cameras
+  int min_camera_width = 480;     ///< pixels; smaller images are enlarged by a whole factor to reach it
+  bool points_in_images = false;  ///< LiDAR returns above the ground as dots on the cameras, coloured by depth
 };
 
-/// The colour of a category's boxes.
+/// A box to draw, in the frame of the LiDAR. True boxes are thin, found ones thick.
+struct BoxMark {
+  geometry::Box box{};
+  std::string category{};  ///< of nuScenes ("vehicle.car") or a class ("car"); chooses the colour
+  bool found = false;
+  std::string words{};          ///< of its label; empty: none
+  std::vector<double> trust{};  ///< in LiDAR and cameras, each in [-1, 1]: a gauge beside the label; empty: none
+};
+
+/// A frame to draw with its boxes.
+struct MarkedFrame {
+  const SensorFrame* frame = nullptr;
+  std::vector<BoxMark> marks{};
+  std::string title{};  ///< on a strip above it; empty: no strip
+};
+
+/// The frame's true objects.
+std::vector<BoxMark> true_boxes(const KeyFrame& frame);
+
+/// One colour for each class of nuScenes, by the category or the class's name; grey for others.
 drawing::Colour category_colour(std::string_view category);
 
-/// The points from above, forward upwards, with the true boxes and a tick at each front.
-void draw_bird_eye(drawing::Canvas& canvas, int left, int top, int side, const KeyFrame& frame,
-                   const FrameImageOptions& options = {});
-/// One camera's image, enlarged, with the true boxes that it sees.
-void draw_camera(drawing::Canvas& canvas, int left, int top, int width, const KeyFrame& frame, std::size_t camera,
-                 const FrameImageOptions& options = {});
+/// The order in which cameras are shown in so many columns: in three and more as one would look round, the front ones
+/// from left to right, then the rear ones; in two the middle ones first, then a row for each pair of sides.
+std::vector<std::size_t> viewing_order(const KeyFrame& frame, std::size_t columns);
 
-/// A box on a view drawn by draw_bird_eye with the same numbers; the position of its highest corner, or nothing when
-/// its centre lies outside.
-std::optional<drawing::Position> draw_box_from_above(drawing::Canvas& canvas, int left, int top, int side,
-                                                     const KeyFrame& frame, const geometry::Box& box,
-                                                     const drawing::Stroke& stroke,
-                                                     const FrameImageOptions& options = {});
-/// The same on a camera drawn by draw_camera; nothing when the camera does not see the whole box before it.
-std::optional<drawing::Position> draw_box_in_camera(drawing::Canvas& canvas, int left, int top, int width,
-                                                    const geometry::Camera& camera, const geometry::Box& box,
-                                                    const drawing::Stroke& stroke);
-/// White words on a dark strip.
-void draw_label(drawing::Canvas& canvas, int left, int top, const std::string& words);
-/// The rows that a camera takes when it is drawn so wide.
-int camera_height(const geometry::Camera& camera, int width);
-
-/// The whole frame: every camera in the order of the rig, left to right and down, and the bird's-eye view beside them.
-drawing::Canvas draw_frame(const SensorFrame& sensor_frame, const FrameImageOptions& options = {});
+/// The frame with all its cameras at the size of their images (rows of cameras of different sizes are scaled to the
+/// same width) and the bird's-eye view beside them, as high as they are; a legend of what is drawn below. Load the
+/// frame with FrameOptions::for_drawing().
+drawing::Canvas draw_frame(const MarkedFrame& frame, const FrameImageOptions& options = {});
+/// Several so, one below the other, with one legend: a frame with and without a fault.
+drawing::Canvas draw_frames(std::span<const MarkedFrame> frames, const FrameImageOptions& options = {});
+/// Frames of a scene, five a row: the bird's-eye view and the first camera of each.
+drawing::Canvas draw_strip(std::span<const MarkedFrame> frames, const FrameImageOptions& options = {});
 
 /// Every fault of the table at one severity, on one key frame: rows of three cameras for the cameras' faults,
 /// bird's-eye views for the LiDAR's, the clean frame first.

@@ -2,12 +2,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "camber/nuscenes/dataset.h"
 #include "camber/nuscenes/splits.h"
+#include "camber/sensors/frame.h"
 
 /// A data set looked over before use.
 namespace camber::sensors {
@@ -18,11 +20,21 @@ enum class FileCheck {
   kRead,   ///< the key frames' LiDAR files and images are read and decoded as well
 };
 
+/// A detector as far as data can miss it.
+struct DetectorView {
+  FrameOptions frame{};                ///< how it loads a frame; frame.range is the space that it looks at
+  std::vector<std::string> classes{};  ///< that it tells apart
+  std::int64_t queries = 0;            ///< objects that it can find in a frame
+};
+
 struct InspectionOptions {
   FileCheck files = FileCheck::kExist;
   std::vector<double> distance_edges{0, 10, 20, 30, 40, 50};  ///< metres; one more bin beyond the last
   std::vector<double> point_edges{0, 1, 5, 20, 100};          ///< LiDAR points; the last bin is open
   int threads = 0;
+  /// The class that a category belongs to, empty for none; absent: every category is a class.
+  std::function<std::string(std::string_view category)> class_of{};
+  std::optional<DetectorView> detector{};  ///< what this one would miss is said too
   /// Told now and then how many more files have been looked at.
   std::function<void(std::int64_t)> progress{};
 };
@@ -57,6 +69,8 @@ struct Inspection {
   std::vector<CategoryCounts> categories{};  ///< by number of objects, descending
   std::vector<SensorCounts> sensors{};       ///< in the order of the sensor table
   std::vector<std::string> problems{};       ///< the first of the missing and damaged files, a sentence each
+  /// What a detector that is trained on this would not learn or could not find, a sentence each; empty: nothing.
+  std::vector<std::string> missed{};
 };
 
 /// How many files inspect() will look at.

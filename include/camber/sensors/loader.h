@@ -17,10 +17,11 @@ struct LoaderOptions {
   std::vector<Fault> fixed_faults{};   ///< faults of every sample; none are drawn then
   AugmentationOptions augmentation{};  ///< how frames are varied
   std::int64_t batch_size = 4;
-  bool shuffle = true;             ///< a new order every epoch
-  std::int64_t epochs = 0;         ///< passes over the samples; 0: without end
-  std::int64_t batches_ahead = 4;  ///< batches prepared before they are asked for
-  bool cues = true;                ///< compute the cues of each sensor
+  std::int64_t share_begin = 0, share_size = 0;  ///< of each batch these samples alone; a size of 0: all of it
+  bool shuffle = true;                           ///< a new order every epoch
+  std::int64_t epochs = 0;                       ///< passes over the samples; 0: without end
+  std::int64_t batches_ahead = 4;                ///< batches prepared before they are asked for
+  bool cues = true;                              ///< compute the cues of each sensor
   /// Where a frozen or stale fault takes frames of other scenes from; empty: the samples that are loaded.
   std::vector<nuscenes::Index> fault_pool{};
 
@@ -45,8 +46,8 @@ struct Batch {
 /// Sample i of step s has position p = s * batch_size + i: it is element p mod N of the order of epoch p / N, and its
 /// faults and augmentation come from the named streams "data.faults" and "data.augmentation" at p. A batch is a
 /// function of (data set, options, seed, step) alone: resuming at a step gives the batches of an unbroken run, bit for
-/// bit, whatever the number of threads. Fixed faults draw from the stream "faults" and the sample, as `camber faults`
-/// does.
+/// bit, whatever the number of threads; of a share of it, i counts from share_begin. Fixed faults draw from the stream
+/// "faults" and the sample, as `camber faults` does.
 ///
 ///   Loader loader(dataset, split.samples, options, seed, threads, step);
 ///   while (auto batch = loader.next()) train_on(*batch);

@@ -21,8 +21,9 @@ struct LidarPoint {
 };
 
 /// Reads a .pcd.bin file: x, y, z, intensity, ring as little-endian float32, 20 bytes a point. A file of another length
-/// is refused. An empty file is an empty cloud.
-std::vector<LidarPoint> read_lidar_file(const std::filesystem::path& path);
+/// is refused. An empty file is an empty cloud. Points whose coordinates are not finite are left out, and counted in
+/// `left_out` where it is given.
+std::vector<LidarPoint> read_lidar_file(const std::filesystem::path& path, std::int64_t* left_out = nullptr);
 
 /// What is rounded on a point's way into the reference frame. once: coordinates after the whole transform, the lag as
 /// the difference of 1e-6 * timestamp, as in the devkit. mmdet3d: coordinates after the turn and again after the shift,

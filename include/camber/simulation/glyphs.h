@@ -19,7 +19,7 @@ struct GlyphOptions {
 
   template <class Visitor>
   void visit(Visitor& visitor) {
-    visitor("classes", classes, "invented characters", config::Range{.min = 2, .max = 100000});
+    visitor("classes", classes, "invented characters", config::Range{.min = 2, .max = 20000});
     visitor("hands", hands, "drawings of each character in each domain, each by another hand",
             config::Range{.min = 2, .max = 10000});
     visitor("size", size, "side of an image", config::Range{.min = 16, .max = 256});

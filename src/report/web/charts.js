@@ -8,9 +8,12 @@ class ChartView {
     this.data = data;
     this.plot = null;
     this.shown = data.series.map(() => true);
+    this.log = this.spiked();
     this.area = element("div", { class: "plot", tabindex: "0", role: "img", "aria-label": this.summary(), onkeydown: (event) => this.key(event) });
     this.legend = element("div", { class: "legend" });
-    const zoom = element("div", { class: "zoom" },
+    this.logButton = element("button", { type: "button", "aria-label": "Logarithmic axis", title: "Logarithmic axis (l)",
+      "aria-pressed": String(this.log), onclick: () => this.toggleLog() }, "log");
+    const zoom = element("div", { class: "zoom" }, ...(this.positive() ? [this.logButton] : []),
       element("button", { type: "button", "aria-label": "Zoom out", title: "Zoom out (-)", onclick: () => this.zoom(2) }, "−"),
       element("button", { type: "button", "aria-label": "Zoom in", title: "Zoom in (+)", onclick: () => this.zoom(0.5) }, "+"),
       element("button", { type: "button", "aria-label": "Show all", title: "Show all (0)", onclick: () => this.showAll() }, "⟲"));
@@ -21,6 +24,28 @@ class ChartView {
     if (words) this.node.append(element("p", { class: "note" }, words));
     this.makeLegend();
     ChartView.all.push(this);
+  }
+
+  lines() { return this.data.series.filter((series) => series.role === "line"); }
+
+  // A logarithmic axis has room for what is above 0 alone, and none for a range that is fixed.
+  positive() {
+    if (this.data.y_min !== null || this.data.y_max !== null || this.lines().length !== this.data.series.length) return false;
+    const values = this.lines().flatMap((series) => series.values).filter((value) => value !== null);
+    return values.length > 0 && values.every((value) => value > 0);
+  }
+
+  // Whether a few values are so far above the others that these would lie flat on the axis.
+  spiked() {
+    if (!this.positive()) return false;
+    const values = this.lines().flatMap((series) => series.values).filter((value) => value !== null).sort((a, b) => a - b);
+    return values.length >= 20 && values[values.length - 1] > 10 * values[Math.floor(0.9 * (values.length - 1))];
+  }
+
+  toggleLog() {
+    this.log = !this.log;
+    this.logButton.setAttribute("aria-pressed", String(this.log));
+    if (this.plot) this.draw();
   }
 
   summary() {
@@ -87,6 +112,7 @@ class ChartView {
   yRange(low, high) {
     const { y_min: bottom, y_max: top } = this.data;
     if (low === null || high === null) return [bottom ?? 0, top ?? 1];
+    if (this.log) return [low / 1.15, high * 1.15];
     const margin = (high - low || Math.abs(high) || 1) * 0.06;
     return [bottom ?? low - margin, top ?? high + margin];
   }
@@ -105,9 +131,9 @@ class ChartView {
     const high = this.data.series.findIndex((one) => one.role === "band_high") + 1;
     return {
       width: this.area.clientWidth || 320, height: plotHeight, legend: { show: false },
-      scales: { x: { time: false }, y: { range: (_, a, b) => this.yRange(a, b) } },
-      axes: [{ ...axis, size: 28, space: 64 }, { ...axis, size: (_, labels) => 18 + 7 * Math.max(3, ...(labels || []).map((label) => label.length)),
-        values: (_, ticks) => ticks.map(readable) }],
+      scales: { x: { time: false }, y: { distr: this.log ? 3 : 1, range: (_, a, b) => this.yRange(a, b) } },
+      axes: [{ ...axis, size: 28, space: 64 }, { ...axis, size: (_, labels) => 18 + 7 * Math.max(3, ...(labels || []).map((label) => (label || "").length)),
+        values: (_, ticks) => ticks.map((tick) => tick === null ? "" : readable(tick)) }],
       series: [{ label: this.data.x_label }, ...series],
       bands: low && high ? [{ series: [high, low], fill: colours[high - 1] + "2e" }] : [],
       cursor: { y: false, points: { size: 7 }, drag: { x: true, y: false }, sync: { key: this.data.x_label }, focus: { prox: -1 } },
@@ -168,6 +194,7 @@ class ChartView {
     if (event.key in moves) this.move(moves[event.key]);
     else if (event.key === "+" || event.key === "=") this.zoom(0.5);
     else if (event.key === "-") this.zoom(2);
+    else if (event.key === "l" && this.positive()) this.toggleLog();
     else if (event.key === "0" || event.key === "Escape") this.showAll();
     else return;
     event.preventDefault();

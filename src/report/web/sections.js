@@ -32,7 +32,7 @@ const blocks = {
       return cell;
     }));
     const panel = element("div", { class: "panel wide" }, element("h3", {}, block.title),
-      element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": block.title }, element("table", {},
+      element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": block.title }, element("table", block.columns.length > 7 ? { class: "many" } : {},
         element("thead", {}, element("tr", {}, ...block.columns.map((name) => element("th", { scope: "col" }, name)))),
         element("tbody", {}, ...block.rows.map(row)))));
     if (block.note) panel.append(element("p", { class: "note" }, block.note));
@@ -41,7 +41,8 @@ const blocks = {
 
   images(block) {
     return element("div", { class: "wide images" }, ...block.images.map((image) =>
-      element("figure", { class: "panel" }, element("img", { src: image.source, alt: image.caption, loading: "lazy" }),
+      element("figure", { class: "panel" }, element("div", { class: "pan", tabindex: "0", role: "region", "aria-label": image.caption },
+        element("img", { src: image.source, alt: image.caption, loading: "lazy", class: image.source.startsWith("data:image/svg") ? "vector" : "" })),
         element("figcaption", {}, image.caption))));
   },
 
