@@ -1,17 +1,22 @@
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <iomanip>
 #include <map>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
 
+#include <camber/benchmarks/memory.h>
 #include <camber/detection/cmt_head.h>
+#include <camber/nn/device.h>
 #include <camber/runs/detector_bench.h>
 #include <camber/runs/detector_options.h>
 #include <camber/sensors/cues.h>
 #include <camber/train/training_loop.h>
 #include <camber/weights/state_file.h>
+
+#include <ATen/Parallel.h>
 
 namespace camber::runs {
 namespace {
@@ -19,18 +24,25 @@ namespace {
 // Times of stages, in the order in which they were first met.
 class Stages {
  public:
+  Stages(torch::Device device, bool processor_time) : device_(device), processor_time_(processor_time) {}
+
   template <class Action>
   auto time(const std::string& stage, const Action& action) {
-    const auto begin = std::chrono::steady_clock::now();
+    const double begin = now();
     auto result = action();
     add(stage, begin);
     return result;
   }
-  void add(const std::string& stage, std::chrono::steady_clock::time_point begin) {
-    const double milliseconds =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  void add(const std::string& stage, double begin) {
+    nn::wait_for(device_);
     if (!times_.contains(stage)) order_.push_back(stage);
-    times_[stage].push_back(milliseconds);
+    times_[stage].push_back(now() - begin);
+  }
+  // Milliseconds from some start.
+  double now() const {
+    if (processor_time_)
+      return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC / static_cast<double>(at::get_num_threads());
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
   std::vector<StageTime> summary(std::int64_t warmup) const {
     std::vector<StageTime> rows;
@@ -47,6 +59,8 @@ class Stages {
   }
 
  private:
+  torch::Device device_;
+  bool processor_time_;
   std::vector<std::string> order_;
   std::map<std::string, std::vector<double>> times_;
 };
@@ -58,21 +72,24 @@ void time_frame(detection::Detector& detector, const nuscenes::Dataset& dataset,
   sensors::SensorFrame sensor_frame = stages.time("decode", [&] {
     return sensors::clean_sensor_frame(sensors::load_key_frame(dataset, sample, options.frame_options()));
   });
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = stages.now();
   if (dataset.tables().sample[sample].previous == nuscenes::kNone) tracker.reset();
   auto cues = stages.time(
       "cues", [&] { return tracker.next(sensor_frame); });
   const auto batch = stages.time(
       "collate", [&] { return detection::collate(std::move(sensor_frame), std::move(cues), options); });
-  const auto pillars = stages.time(
-      "voxelise", [&] { return detector->voxelise(batch); });
-  const auto maps = stages.time(
-      "encode", [&] { return detector->encode(batch, pillars); });
+  const auto pillars = stages.time("voxelise", [&] { return detector->voxelise(batch); });
+  detection::KeyMaps maps;
+  maps.bev = stages.time(
+      "points", [&] { return detector->encode_points(batch, pillars); });
+  maps.cameras = stages.time(
+      "images", [&] { return detector->encode_images(batch); });
+  const auto positions = stages.time(
+      "positions", [&] { return detector->key_positions(batch.scene); });
   const auto output = stages.time(
       "head",
       [&] {
-        return detector->head()->forward(maps, batch, {}, {.denoising = false, .attention_mass = true},
-                                         detector->kept_key_positions(batch.scene));
+        return detector->head()->forward(maps, batch, {}, {.denoising = false, .attention_mass = true}, positions);
       });
   stages.time("boxes", [&] { return detector->decode(output, batch); });
   stages.add("detect", begin);
@@ -98,12 +115,12 @@ void time_training(detection::Detector& detector, const detection::DetectorBatch
   train::ScaleProjector projector(*detector);
   detector->train();
   for (std::int64_t step = 0; step < options.warmup + options.repeats; ++step) {
-    const auto begin = std::chrono::steady_clock::now();
+    const double begin = stages.now();
     optimizer->zero_grad();
     const auto output = stages.time(
         "forward", [&] { return detector->forward(batch, {.seed = options.seed, .step = step}); });
     const auto losses = stages.time("losses", [&] { return detector->losses(output, batch); });
-    const auto backward = std::chrono::steady_clock::now();
+    const double backward = stages.now();
     losses.total.backward();
     stages.add("backward", backward);
     stages.time("optimiser", [&] {
@@ -155,11 +172,14 @@ DetectorBench bench_detector(detection::Detector detector, const nuscenes::Datas
   detector->eval();
   DetectorBench bench;
   for (const torch::Tensor& parameter : detector->parameters()) bench.parameters += parameter.numel();
-  Stages frames, steps;
+  Stages frames(detector->device(), options.processor_time), steps(detector->device(), options.processor_time);
+  benchmarks::restart_peak();
+  const double before = benchmarks::resident_bytes();
   sensors::CueTracker tracker;
   for (std::int64_t i = 0; i < options.warmup + options.repeats; ++i)
     time_frame(detector, dataset, split.samples[static_cast<std::size_t>(i) % split.samples.size()], tracker, frames);
   bench.frame = frames.summary(options.warmup);
+  bench.memory = static_cast<std::int64_t>(benchmarks::peak_resident_bytes() - before);
   const detection::DetectorBatch batch =
       detection::collate(first_batch(detector, dataset, split, options), detector->options());
   bench.keys = batch.scene.layout().keys();
@@ -173,7 +193,8 @@ DetectorBench bench_detector(detection::Detector detector, const nuscenes::Datas
 
 std::string DetectorBench::to_text() const {
   std::ostringstream text;
-  text << parameters << " parameters, " << keys << " keys\n";
+  text << parameters << " parameters, " << keys << " keys; " << (memory + 500000) / 1000000
+       << " MB above the weights at the peak\n";
   const auto table = [&text](const char* title, const std::vector<StageTime>& rows) {
     if (rows.empty()) return;
     text << "\n"
@@ -191,7 +212,7 @@ std::string DetectorBench::to_text() const {
 
 std::string DetectorBench::to_json() const {
   std::ostringstream text;
-  text << "{\"parameters\": " << parameters << ", \"keys\": " << keys;
+  text << "{\"parameters\": " << parameters << ", \"keys\": " << keys << ", \"memory\": " << memory;
   const auto list = [&text](const char* name, const std::vector<StageTime>& rows) {
     text << ", \"" << name << "\": [";
     for (std::size_t i = 0; i < rows.size(); ++i)

@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
+#include <type_traits>
+#include <utility>
 
 #include <camber/runs/detector_evaluation.h>
 #include <camber/sensors/cue_separation.h>
@@ -26,22 +29,85 @@ void add_trust(TrustRecord& record, const std::vector<detection::Detection>& fou
   }
 }
 
+// What a rank found in one pass, frame by frame.
+struct FoundBoxes {
+  eval::SampleBoxes boxes{};
+  std::vector<TrustRecord> trust{};  // of each frame
+};
+
+template <class Value>
+void append(std::string& bytes, const std::vector<Value>& values) {
+  static_assert(std::is_trivially_copyable_v<Value>);
+  const std::uint64_t count = values.size();
+  bytes.append(reinterpret_cast<const char*>(&count), sizeof count);
+  bytes.append(reinterpret_cast<const char*>(values.data()), count * sizeof(Value));
+}
+
+template <class Value>
+std::vector<Value> take(const char*& bytes) {
+  std::uint64_t count = 0;
+  std::memcpy(&count, bytes, sizeof count);
+  std::vector<Value> values(count);
+  std::memcpy(values.data(), bytes + sizeof count, count * sizeof(Value));
+  bytes += sizeof count + count * sizeof(Value);
+  return values;
+}
+
+std::string packed(const FoundBoxes& found) {
+  std::string bytes;
+  for (std::size_t i = 0; i < found.trust.size(); ++i) {
+    const auto boxes = found.boxes.of(i);
+    append(bytes, std::vector(boxes.begin(), boxes.end()));
+    append(bytes, found.trust[i].lidar);
+    append(bytes, found.trust[i].camera);
+  }
+  return bytes;
+}
+
+// In the order of the split, on rank 0: what one process would have found.
+FoundBoxes found_by_all(const FoundBoxes& own, const DetectionRequest& request) {
+  const std::vector<std::string> sent = request.group->gather(packed(own));
+  std::vector<const char*> next;
+  for (const std::string& bytes : sent) next.push_back(bytes.data());
+  FoundBoxes all;
+  for (std::size_t i = 0; !sent.empty() && i < request.split.samples.size(); ++i) {
+    const char*& bytes = next[i / static_cast<std::size_t>(request.batch_size) % sent.size()];
+    all.boxes.open_sample(std::string(request.dataset.tables().sample[request.split.samples[i]].token));
+    for (eval::DetectionBox box : take<eval::DetectionBox>(bytes)) {
+      box.sample = static_cast<std::int32_t>(i);
+      all.boxes.push(box);
+    }
+    all.trust.push_back({.lidar = take<double>(bytes), .camera = {}});
+    all.trust.back().camera = take<double>(bytes);
+  }
+  return all;
+}
+
 }  // namespace
 
 std::vector<PassReport> evaluate_passes(detection::Detector detector, const DetectionRequest& request,
                                         const std::vector<DetectionPass>& passes, const eval::EvaluationConfig& config,
                                         const eval::MetricsRequest& metrics) {
   std::vector<PassReport> reports(passes.size());
-  std::vector<eval::SampleBoxes> boxes(passes.size());
+  std::vector<FoundBoxes> found(passes.size());
   DetectionHooks hooks;
   hooks.frame = [&](DetectedFrame&& frame) {
-    detection::add_sample(boxes[frame.pass], std::string(request.dataset.tables().sample[frame.origin.sample].token),
+    FoundBoxes& own = found[frame.pass];
+    detection::add_sample(own.boxes, std::string(request.dataset.tables().sample[frame.origin.sample].token),
                           frame.found, frame.origin.reference, detector->options());
-    add_trust(reports[frame.pass].trust, frame.found);
+    add_trust(own.trust.emplace_back(), frame.found);
   };
   hooks.done = [&](std::size_t pass) {
+    FoundBoxes own = std::exchange(found[pass], {});
+    if (!request.group->is_alone()) own = found_by_all(own, request);
+    if (!request.group->is_first()) return;
+    for (const TrustRecord& frame : own.trust) {
+      TrustRecord& all = reports[pass].trust;
+      all.lidar.insert(all.lidar.end(), frame.lidar.begin(), frame.lidar.end());
+      all.camera.insert(all.camera.end(), frame.camera.begin(), frame.camera.end());
+    }
     reports[pass].metrics =
-        eval::evaluate_predictions(request.dataset, request.split, std::move(boxes[pass]), config, metrics);
+        eval::evaluate_predictions(request.dataset, request.split, std::move(own.boxes), config, metrics);
   };
   run_passes(detector, request, passes, hooks);
   return reports;

@@ -44,6 +44,26 @@ std::string trust_table(const FaultReport& report, int width) {
   return text.str();
 }
 
+// Average precision of every class in every condition.
+std::string class_table(const FaultReport& report, int width) {
+  if (report.conditions.size() < 2) return {};  // the clean condition's own report has it
+  std::ostringstream text;
+  text << "\n" << std::left << std::setw(width) << "AP" << std::right;
+  const auto column = [](std::string_view name) { return static_cast<int>(std::max<std::size_t>(8, name.size() + 2)); };
+  for (const eval::ClassMetrics& entry : report.clean().classes)
+    text << std::setw(column(eval::name_of(entry.label))) << eval::name_of(entry.label);
+  text << "\n";
+  for (const ConditionReport& condition : report.conditions) {
+    text << std::left << std::setw(width) << condition.name << std::right;
+    for (const eval::ClassMetrics& entry : condition.metrics.evaluation.metrics.classes) {
+      const std::string value = number_text(entry.mean_average_precision);
+      text << std::setw(column(eval::name_of(entry.label))) << value.substr(value.find_first_not_of(' '));
+    }
+    text << "\n";
+  }
+  return text.str();
+}
+
 std::string trust_json(const FaultReport& report) {
   const TrustRecord& clean = report.conditions.front().trust;
   std::string text;
@@ -96,7 +116,7 @@ std::string FaultReport::to_text() const {
     text << "mean resilience " << number_text(mean_resilience()).substr(2) << " over " << conditions.size() - 1
          << " faults (NDS under the fault over clean NDS)\n";
   }
-  text << trust_table(*this, static_cast<int>(width));
+  text << class_table(*this, static_cast<int>(width)) << trust_table(*this, static_cast<int>(width));
   text << "\nThe clean condition: " << eval::to_text(first);
   return text.str();
 }
@@ -107,6 +127,8 @@ std::string FaultReport::to_csv() const {
   for (const char* name : kErrorColumns) text << "," << name;
   text << ",resilience";
   for (const eval::ClassMetrics& entry : clean().classes) text << ",ap_" << eval::name_of(entry.label);
+  const TrustRecord& sound = conditions.front().trust;
+  if (!sound.lidar.empty()) text << ",trust_lidar,trust_lidar_auc,trust_camera,trust_camera_auc";
   text << "\n";
   const auto number = [](double value) { return std::isnan(value) ? std::string() : config::write_number(value); };
   for (const ConditionReport& condition : conditions) {
@@ -115,6 +137,14 @@ std::string FaultReport::to_csv() const {
     for (const double error : metrics.tp_errors) text << "," << number(error);
     text << "," << number(resilience(condition));
     for (const eval::ClassMetrics& entry : metrics.classes) text << "," << number(entry.mean_average_precision);
+    const TrustRecord& trust = condition.trust;
+    if (!sound.lidar.empty()) {
+      if (trust.lidar.empty())
+        text << ",,,,";
+      else
+        text << "," << number(mean_of(trust.lidar)) << "," << number(area_under_curve(trust.lidar, sound.lidar)) << ","
+             << number(mean_of(trust.camera)) << "," << number(area_under_curve(trust.camera, sound.camera));
+    }
     text << "\n";
   }
   return text.str();

@@ -1,5 +1,7 @@
 #include "runs/detector_health.h"
 
+#include <torch/serialize.h>
+
 namespace camber::runs {
 namespace {
 
@@ -13,11 +15,46 @@ constexpr BiasPart kBiasParts[] = {{"lidar", &detection::AddedBias::lidar_window
                                    {"segments/lidar", &detection::AddedBias::lidar_segment},
                                    {"segments/camera", &detection::AddedBias::camera_segments}};
 
+// The tensors that add_output looks at, frames (or values in no order) first.
+std::vector<torch::Tensor*> watched_tensors(detection::DetectorOutput& output) {
+  std::vector<torch::Tensor*> all{&output.trust, &output.attention_mass};
+  for (ops::AttentionStatistics& layer : output.statistics)
+    for (torch::Tensor* one : {&layer.entropy, &layer.largest_weight, &layer.sum_of_squares, &layer.change,
+                               &layer.divergence, &layer.keys_left, &layer.segment_mass})
+      all.push_back(one);
+  for (detection::AddedBias& layer : output.added_bias)
+    for (const BiasPart& part : kBiasParts) {
+      torch::Tensor& values = layer.*part.values;
+      if (values.defined()) values = values.flatten();
+      all.push_back(&values);
+    }
+  std::erase_if(all, [](const torch::Tensor* one) { return !one->defined(); });
+  return all;
+}
+
 std::string layer_name(std::size_t layer) {
   return "layer" + std::to_string(layer);
 }
 
 }  // namespace
+
+detection::DetectorOutput of_all_ranks(const detection::DetectorOutput& own, distributed::ProcessGroup& group) {
+  if (group.is_alone()) return own;
+  detection::DetectorOutput whole = own;
+  const std::vector<torch::Tensor*> tensors = watched_tensors(whole);
+  std::vector<torch::Tensor> mine;
+  for (const torch::Tensor* one : tensors) mine.push_back(one->detach().cpu().contiguous());
+  const std::vector<char> bytes = torch::pickle_save(c10::IValue(mine));
+  std::vector<std::vector<torch::Tensor>> of_rank;
+  for (const std::string& sent : group.gather({bytes.begin(), bytes.end()}))
+    of_rank.push_back(torch::pickle_load({sent.begin(), sent.end()}).toTensorVector());
+  for (std::size_t i = 0; i < tensors.size() && !of_rank.empty(); ++i) {
+    std::vector<torch::Tensor> parts;
+    for (const auto& sent : of_rank) parts.push_back(sent.at(i));
+    *tensors[i] = torch::cat(parts);
+  }
+  return whole;
+}
 
 void add_output(train::HealthAdapter& adapter, const detection::DetectorOutput& output, bool learned) {
   std::vector<std::string> segments(static_cast<std::size_t>(output.attention_mass.size(-1)), "camera");

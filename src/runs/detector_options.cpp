@@ -9,6 +9,8 @@ namespace camber::runs {
 
 void DetectorTrainingOptions::validate() const {
   detector.validate();
+  if (detector.in_bfloat16())
+    throw std::invalid_argument("[train] detector.precision must be float32 in training, got bfloat16");
   loop.validate();
   const std::vector<sensors::Fault> conditions = parse_conditions(evaluation.faults);
   if (detector.encoder.kind != detection::EncoderKind::kFeatures) return;
@@ -36,11 +38,14 @@ DetectorTrainingOptions DetectorTrainingOptions::from_any_folder() const {
   return options;
 }
 
-sensors::LoaderOptions DetectorTrainingOptions::loader() const {
+sensors::LoaderOptions DetectorTrainingOptions::loader(std::int64_t rank, std::int64_t ranks) const {
+  const auto begin_of = [&](std::int64_t share) { return share * data.batch_size / ranks; };
   return {.frame = detector.frame_options(),
           .faults = data.faults,
           .augmentation = data.augmentation,
           .batch_size = data.batch_size,
+          .share_begin = begin_of(rank),
+          .share_size = ranks > 1 ? begin_of(rank + 1) - begin_of(rank) : 0,
           .batches_ahead = data.batches_ahead,
           .cues = detector.encoder.kind != detection::EncoderKind::kFeatures};
 }
@@ -54,6 +59,38 @@ train::TrainingLoopOptions DetectorTrainingOptions::loop_with_rules() const {
     if (!said) rules.push_back({.pattern = own.pattern, .lr_mult = own.learning_rate, .decay_mult = own.decay});
   }
   return options;
+}
+
+std::vector<std::string> unused_options(const DetectorTrainingOptions& options,
+                                        const DetectorTrainingOptions& defaults) {
+  struct SwitchedOff {
+    bool off;
+    std::string_view part;    // begins the paths of what is off
+    std::string_view itself;  // the switch
+    std::string reason;
+  };
+  const detection::DetectorOptions& detector = options.detector;
+  const bool router_off = detector.router.mode == nn::RouterMode::kOff;
+  const SwitchedOff parts[] = {
+      {router_off, "detector.bias.", "", "detector.router.mode is off"},
+      {router_off, "detector.router.", "detector.router.mode", "detector.router.mode is off"},
+      {!detector.bias.windows, "detector.bias.scale.", "", "detector.bias.windows is off"},
+      {!detector.bias.windows, "detector.bias.form", "", "detector.bias.windows is off"},
+      {!detector.bias.windows, "detector.bias.sizing", "", "detector.bias.windows is off"},
+      {!detector.bias.segments, "detector.bias.segment_scale.", "", "detector.bias.segments is off"},
+      {options.data.faults.share == 0, "data.faults.", "data.faults.share", "data.faults.share is 0"},
+      {!detector.loss.denoising.enabled, "detector.loss.denoising.", "detector.loss.denoising.enabled",
+       "detector.loss.denoising.enabled is false"},
+      {detector.encoder.kind != detection::EncoderKind::kCmt, "detector.encoder.cmt.", "",
+       "detector.encoder.kind is not cmt"}};
+  std::vector<std::string> sentences;
+  for (const config::Difference& changed : config::differences(defaults, options))
+    for (const SwitchedOff& part : parts)
+      if (part.off && changed.path.starts_with(part.part) && changed.path != part.itself) {
+        sentences.push_back(changed.path + " = " + changed.second + " has no effect: " + part.reason);
+        break;
+      }
+  return sentences;
 }
 
 detection::DetectorOptions detector_of_config(const std::string& config) {

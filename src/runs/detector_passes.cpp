@@ -112,8 +112,13 @@ void Passes::run_condition(std::size_t condition) {
   std::vector<std::size_t> ready;
   for (std::size_t pass = 0; pass < passes_.size(); ++pass)
     if (passes_[pass].condition == condition && passes_[pass].cues <= condition) ready.push_back(pass);
-  sensors::Loader loader(request_.dataset, request_.split.samples, loading(frames.condition), request_.seed,
-                         request_.threads);
+  const std::vector<nuscenes::Index> samples = request_.own_samples();
+  if (samples.empty()) {  // more ranks than batches
+    for (const std::size_t pass : ready)
+      if (hooks_.done) hooks_.done(pass);
+    return run_waiting(condition);
+  }
+  sensors::Loader loader(request_.dataset, samples, loading(frames.condition), request_.seed, request_.threads);
   for (std::size_t i = 0; auto loaded = loader.next(); ++i) {
     EncodedBatch encoded = encode(*loaded);
     if (lends) frames.cues.push_back({encoded.batch.age, encoded.batch.level});
@@ -126,7 +131,7 @@ void Passes::run_condition(std::size_t condition) {
     }
     const std::int64_t size = encoded.batch.size;
     if (waits) frames.encoded.push_back(std::move(encoded));
-    if (request_.progress) request_.progress(size);
+    if (request_.progress) request_.progress(size * request_.group->size());
   }
   for (const std::size_t pass : ready)
     if (hooks_.done) hooks_.done(pass);
@@ -156,7 +161,8 @@ detection::DetectorBatch Passes::as_seen(const detection::DetectorBatch& batch, 
 void Passes::detect(std::size_t pass, const EncodedBatch& frames, const detection::HeadMemory* memory, const Cues* cues,
                     std::vector<sensors::LoadedSample>* samples) {
   const detection::DetectorBatch batch = as_seen(frames.batch, cues);
-  const detection::ForwardOptions options{.seed = request_.seed, .trust = passes_[pass].trust};
+  const detection::ForwardOptions options{
+      .seed = request_.seed, .attention_mass = request_.attention_mass, .trust = passes_[pass].trust};
   const detection::DetectorOutput output = memory != nullptr
                                                ? head_->forward(*memory, batch, {}, options)
                                                : head_->forward(frames.maps, batch, {}, options, std::nullopt);
@@ -169,6 +175,14 @@ void Passes::detect(std::size_t pass, const EncodedBatch& frames, const detectio
 }
 
 }  // namespace
+
+std::vector<nuscenes::Index> DetectionRequest::own_samples() const {
+  std::vector<nuscenes::Index> own;
+  const std::int64_t ranks = group->size();
+  for (std::int64_t i = 0; i < std::ssize(split.samples); ++i)
+    if (i / batch_size % ranks == group->rank()) own.push_back(split.samples[static_cast<std::size_t>(i)]);
+  return own;
+}
 
 void run_passes(detection::Detector detector, const DetectionRequest& request, const std::vector<DetectionPass>& passes,
                 const DetectionHooks& hooks) {

@@ -15,7 +15,7 @@ torch::Tensor whole_numbers(const std::vector<std::int64_t>& values) {
 }
 
 fewshot::EpisodeFeatures rows_of(const fewshot::EpisodeFeatures& features, const episodes::Episode& episode) {
-  const auto index = whole_numbers(episode.examples);
+  const auto index = whole_numbers(episode.examples).to(features.intrinsic.device());
   return {.intrinsic = features.intrinsic.index_select(0, index),
           .domain = features.domain.defined() ? features.domain.index_select(0, index) : torch::Tensor()};
 }
@@ -26,7 +26,7 @@ struct ProbeRows {
   std::vector<std::int64_t> classes{}, domains{};
 
   static void append(std::vector<float>& rows, const torch::Tensor& tensor) {
-    const auto plain = tensor.to(torch::kFloat).contiguous();
+    const auto plain = tensor.to(torch::kCPU, torch::kFloat).contiguous();
     rows.insert(rows.end(), plain.data_ptr<float>(), plain.data_ptr<float>() + plain.numel());
   }
 };
@@ -47,7 +47,7 @@ ProbeRows rows_for_probes(fewshot::EpisodeModel& model, const episodes::ExampleS
   for (std::int64_t e = 0; e < num_episodes; ++e) {
     const auto episode = sampler.sample(stream.at(static_cast<std::uint64_t>(e)));
     const auto chosen = rows_of(features, episode);
-    const auto labels = labels_of(half, episode);
+    const auto labels = labels_of(half, episode, features.intrinsic.device());
     const auto pass = model->forward(chosen, labels);
     ProbeRows::append(rows.domain, chosen.domain);
     ProbeRows::append(rows.purified, pass.purified);
@@ -78,15 +78,16 @@ torch::Tensor examples_of(const episodes::ExampleSet& set) {
   return torch::from_blob(const_cast<float*>(set.values.data()), sizes, torch::kFloat);
 }
 
-fewshot::EpisodeLabels labels_of(const episodes::ExampleSet& set, const episodes::Episode& episode) {
+fewshot::EpisodeLabels labels_of(const episodes::ExampleSet& set, const episodes::Episode& episode,
+                                 torch::Device device) {
   std::vector<std::int64_t> classes, domains;
   for (const std::int64_t index : episode.examples) {
     classes.push_back(set.class_of[static_cast<std::size_t>(index)]);
     domains.push_back(set.domain_of[static_cast<std::size_t>(index)]);
   }
-  return {.way = whole_numbers(episode.labels),
-          .classes = whole_numbers(classes),
-          .domains = whole_numbers(domains),
+  return {.way = whole_numbers(episode.labels).to(device),
+          .classes = whole_numbers(classes).to(device),
+          .domains = whole_numbers(domains).to(device),
           .n_way = episode.n_way,
           .k_shot = episode.k_shot};
 }
@@ -95,9 +96,11 @@ fewshot::EpisodeFeatures encode_set(fewshot::EpisodeModel& model, const episodes
   const torch::NoGradGuard no_grad;
   model->eval();
   const auto examples = examples_of(set);
+  const auto device = model->parameters().front().device();
   std::vector<torch::Tensor> intrinsic, domain;
   for (std::int64_t start = 0; start < set.size(); start += kEncodeBatch) {
-    const auto features = model->encode(examples.narrow(0, start, std::min(kEncodeBatch, set.size() - start)));
+    const auto part = examples.narrow(0, start, std::min(kEncodeBatch, set.size() - start));
+    const auto features = model->encode(part.to(device));
     intrinsic.push_back(features.intrinsic);
     if (features.domain.defined()) domain.push_back(features.domain);
   }
@@ -111,7 +114,7 @@ std::vector<double> episode_accuracies(fewshot::EpisodeModel& model, const episo
   model->eval();
   std::vector<double> accuracies;
   for (const episodes::Episode& episode : episodes) {
-    const auto labels = labels_of(set, episode);
+    const auto labels = labels_of(set, episode, features.intrinsic.device());
     const auto pass = model->forward(rows_of(features, episode), labels);
     const auto broken = pass.logits.isnan().sum().item<std::int64_t>();
     if (broken > 0)  // the largest of them would count as an answer

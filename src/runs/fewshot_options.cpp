@@ -7,6 +7,10 @@ namespace camber::runs {
 void SourceOptions::validate() const {
   const auto refuse = [](const std::string& sentence) { throw std::invalid_argument("[source] " + sentence); };
   if (kind != SourceKind::kGlyphs && path.empty()) refuse("path must name the data, got nothing");
+  if (kind == SourceKind::kGlyphs && !(path.empty() && test_path.empty()))
+    refuse("path and test_path must be empty where kind is glyphs, which are drawn, got '" + path + test_path + "'");
+  constexpr std::int64_t kSmallestSide = 8;
+  if (size > 0 && size < kSmallestSide) refuse("size must be 0 or at least 8, got " + std::to_string(size));
   if (!target_domain.empty() && !test_path.empty())
     refuse("test_path must be empty where a target_domain is held out, got '" + test_path + "'");
   if (!runs_path.empty() && kind != SourceKind::kOmniglot) refuse("runs_path must be empty unless kind is omniglot");

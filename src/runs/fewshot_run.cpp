@@ -10,6 +10,7 @@
 #include <torch/utils.h>
 
 #include "camber/config/options.h"
+#include "camber/nn/device.h"
 #include "camber/runs/fewshot_evaluation.h"
 #include "camber/runs/fewshot_source.h"
 #include "camber/storage/atomic_file.h"
@@ -55,6 +56,12 @@ std::vector<std::pair<std::string, double>> read_statistics(const fewshot::Purif
           {"prototype_cosine", read(seen.prototype_cosine)}};
 }
 
+torch::Device moved(fewshot::EpisodeModel& model, const std::string& name) {
+  const torch::Device device = nn::device_from(name);
+  model->to(device);
+  return device;
+}
+
 /// One run from its data to its result.
 class Run {
  public:
@@ -65,6 +72,7 @@ class Run {
         sampler_(data_.train, options.episode),
         model_(options.model, data_.train.shape, data_.train.num_classes(), data_.train.num_domains(),
                seed_of(options)),
+        device_(moved(model_, run.device)),
         loop_(*model_, loop_options(options.training), {{"config", run.config}}),
         episode_stream_(seed_of(options), "fewshot.episodes"),
         noise_stream_(seed_of(options), "fewshot.noise") {}
@@ -107,8 +115,8 @@ class Run {
     // Dropout and its like draw from torch's generator: the same numbers for the same episode, whoever drew before.
     torch::manual_seed(noise_stream_.at(static_cast<std::uint64_t>(batch)).key());
     const auto episode = sampler_.sample(episode_stream_.at(static_cast<std::uint64_t>(batch)));
-    const auto labels = labels_of(data_.train, episode);
-    const auto features = model_->encode(examples_.index_select(0, torch::tensor(episode.examples)));
+    const auto labels = labels_of(data_.train, episode, device_);
+    const auto features = model_->encode(examples_.index_select(0, torch::tensor(episode.examples)).to(device_));
     const auto pass = model_->forward(features, labels);
     last_statistics_ = pass.statistics;
     const double progress = static_cast<double>(batch) / static_cast<double>(options_.training.episodes);
@@ -243,6 +251,7 @@ class Run {
   EpisodeData data_;
   episodes::EpisodeSampler sampler_;
   fewshot::EpisodeModel model_;
+  torch::Device device_;
   train::TrainingLoop loop_;
   random::Stream episode_stream_, noise_stream_;
   torch::Tensor examples_;

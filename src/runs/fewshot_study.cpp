@@ -104,19 +104,29 @@ std::string hash_of(const FewshotOptions& options) {
   return sum_of_text(changed_lines(config::differences(FewshotOptions{}, options)));
 }
 
-FewshotStudyResult run_fewshot_study(const FewshotStudyRequest& request) {
+namespace {
+
+const std::vector<std::string> kFewshotCommand = {"study", "fewshot", "run"};
+
+// Refuses what is wrong before the folder is touched; the names of all arms.
+std::set<std::string> planned_arms(const FewshotStudyRequest& request) {
   const study::FewshotPlan& plan = request.plan;
   plan.validate();
   if (plan.parts.empty())
     throw std::invalid_argument("[study] parts must not be empty: give a configuration with --config");
-  const std::vector<StudyRun> all = fewshot_runs(plan), runs = fewshot_runs(plan, request.only);
+  fewshot_runs(plan, request.only);
   std::set<std::string> planned;
-  for (const StudyRun& run : all) {
+  for (const StudyRun& run : fewshot_runs(plan)) {
     options_of(plan, run);  // refuses a wrong configuration before any run
     planned.insert(run.arm);
   }
+  return planned;
+}
+
+// Takes published records over and writes the plan.
+void begin_fewshot_study(const FewshotStudyRequest& request, const std::set<std::string>& planned) {
+  const study::FewshotPlan& plan = request.plan;
   const StudyFolder folder{request.out};
-  const storage::FolderLock lock(folder.lock(), 10);
   const auto is_planned = [&planned](const std::string& arm) { return planned.contains(arm); };
   if (!request.start.empty()) import_published({request.start}, folder, is_planned);
   check_records(folder, [&](const StudyRun& run) {
@@ -125,13 +135,42 @@ FewshotStudyResult run_fewshot_study(const FewshotStudyRequest& request) {
   fs::create_directories(folder.records());
   storage::write_file(folder.config(), config::to_toml(plan));
   storage::write_file(folder.plan(), plan_text(plan));
+}
 
+}  // namespace
+
+std::vector<ListedRun> list_fewshot_study(const FewshotStudyRequest& request) {
+  const std::set<std::string> planned = planned_arms(request);
+  const StudyFolder folder{request.out};
+  const storage::FolderLock lock(folder.lock(), 10);
+  begin_fewshot_study(request, planned);
+  std::vector<ListedRun> listed;
+  for (const StudyRun& run : fewshot_runs(request.plan, request.only))
+    listed.push_back({.name = run.key(),
+                      .command = task_of(folder, kFewshotCommand, run).command,
+                      .done = fs::exists(folder.record(run))});
+  return listed;
+}
+
+void run_named_fewshot(const study::FewshotPlan& plan, const StudyFolder& folder, const std::string& name) {
+  const StudyRun run = StudyRun::parse(name);
+  do_once(
+      folder, name, [&] { return fs::exists(folder.record(run)); }, [&] { execute_fewshot_run(plan, folder, run); });
+}
+
+FewshotStudyResult run_fewshot_study(const FewshotStudyRequest& request) {
+  const study::FewshotPlan& plan = request.plan;
+  const std::set<std::string> planned = planned_arms(request);
+  const StudyFolder folder{request.out};
+  const storage::FolderLock lock(folder.lock(), 10);
+  begin_fewshot_study(request, planned);
+  const std::vector<StudyRun> runs = fewshot_runs(plan, request.only);
   std::vector<study::QueueTask> tasks;
   for (const StudyRun& run : runs)
     if (fs::exists(folder.record(run)))
       fs::remove_all(folder.run(run));  // left by a kill just after its record
     else
-      tasks.push_back(task_of(folder, {"study", "fewshot", "run"}, run));
+      tasks.push_back(task_of(folder, kFewshotCommand, run));
   FewshotStudyResult result{.runs = std::ssize(runs), .done_before = std::ssize(runs) - std::ssize(tasks)};
   if (request.say) request.say(fmt::format("{} runs, {} of them done", result.runs, result.done_before));
   std::int64_t done = result.done_before;

@@ -20,6 +20,8 @@
 #include <camber/weights/state_file.h>
 #include <unistd.h>
 
+#include "runs/study_list.h"
+
 namespace camber::runs {
 namespace {
 
@@ -39,20 +41,18 @@ class Study {
       : request_(request), plan_(request.options.plan), folder_{request.out}, lock_(folder_.lock(), 10) {}
 
   StudyResult run();
+  std::vector<ListedRun> list();
   StudyResult estimate_alone(double evaluated_share);
 
  private:
   void say(const std::string& line) const {
     if (request_.say) request_.say(line);
   }
-  void make_world() const;
   void import_records() const;
   void check_records() const;
   void write_plan() const;
   void tell_of_other_numerics() const;
-  std::int64_t numerics_of(const StudyRun& run) const;
-  bool is_done(const StudyRun& run) const;
-  bool has_world() const { return fs::exists(fs::path(plan_.world.root) / request_.options.training.data.version); }
+  bool is_done(const StudyRun& run) const { return runs::is_done(request_.options, folder_, run); }
   double cost(const StudyRun& run) const { return costs_.training(request_.options, run) + costs_.evaluation(run); }
   void measure();
   void estimate();
@@ -60,7 +60,6 @@ class Study {
   void on_output(const study::QueueTask& task, const std::string& line);
   void ended(const study::QueueTask& task, const std::string& failure);
   void show_progress() const;
-  bool gates_hold() const;
 
   const StudyRequest& request_;
   const study::StudyPlan& plan_;
@@ -71,15 +70,6 @@ class Study {
   double total_seconds_ = 0, done_seconds_ = 0;
   std::map<std::string, double> running_;  // seconds of work that are done, by run
 };
-
-void Study::make_world() const {
-  if (has_world()) return;
-  const std::string& version = request_.options.training.data.version;
-  say("simulating " + std::to_string(plan_.world.scenes) + " scenes into " + plan_.world.root);
-  simulation::SimulationOptions options{.scenes = plan_.world.scenes, .version = version};
-  options.world.frames = plan_.world.frames;
-  simulation::simulate(options, plan_.world.seed, request_.simulation_threads, plan_.world.root);
-}
 
 void Study::import_records() const {
   import_published(
@@ -108,19 +98,6 @@ void Study::tell_of_other_numerics() const {
   for (const auto& [numerics, keys] : others)
     say(weights::numerics_sentence(
         keys[0] + (keys.size() > 1 ? " (and " + std::to_string(keys.size() - 1) + " more)" : ""), numerics));
-}
-
-std::int64_t Study::numerics_of(const StudyRun& run) const {
-  return study::parse_record(storage::read_file(folder_.record(run)), run.key()).numerics;
-}
-
-// What branched from a base that had to be made again with other numerics is no branch of the new one.
-bool Study::is_done(const StudyRun& run) const {
-  if (!fs::exists(folder_.record(run))) return false;
-  if (run.arm == kBase) return fs::exists(folder_.weights(run));
-  const StudyRun base{kBase, run.seed};
-  return !training_of(request_.options, run).branches || !fs::exists(folder_.record(base)) ||
-         numerics_of(run) >= numerics_of(base);
 }
 
 void Study::measure() {
@@ -214,15 +191,15 @@ void Study::run_all(const std::vector<StudyRun>& runs) {
        .ends = [this](const study::QueueTask& task, const std::string& failure) { ended(task, failure); }});
 }
 
-bool Study::gates_hold() const {
-  const std::vector<study::Gate> gates = study::base_gates(plan_, study::read_run_records(folder_.records()));
-  for (const study::Gate& gate : gates) say(gate.text());
-  return std::all_of(gates.begin(), gates.end(),
-                     [](const study::Gate& gate) { return gate.state != study::GateState::kFails; });
+std::vector<ListedRun> Study::list() {
+  if (!request_.start.empty()) import_records();
+  if (has_world(request_.options)) check_records();
+  write_plan();
+  return listed_runs(request_);
 }
 
 StudyResult Study::run() {
-  make_world();
+  make_world(request_);
   if (!request_.start.empty()) import_records();
   check_records();
   tell_of_other_numerics();
@@ -230,7 +207,7 @@ StudyResult Study::run() {
   measure();
   estimate();
   run_all(base_runs(plan_, request_.choice));
-  if (!gates_hold() && plan_.gates.stop) {
+  if (!gates_hold(plan_, folder_, request_.say) && plan_.gates.stop) {
     result_.stopped_at_gates = true;
     return result_;
   }
@@ -241,8 +218,8 @@ StudyResult Study::run() {
 // In a folder that is removed afterwards. What is known of the study's costs was copied there; otherwise a few steps
 // are measured, where there is no world yet in a small one, whose evaluations see `evaluated_share` of the frames.
 StudyResult Study::estimate_alone(double evaluated_share) {
-  const bool real = has_world();
-  make_world();
+  const bool real = has_world(request_.options);
+  make_world(request_);
   if (!request_.start.empty()) import_records();
   if (real) check_records();
   write_plan();
@@ -313,7 +290,10 @@ StudyResult estimate_study(const StudyRequest& request) {
 
 }  // namespace
 
-StudyResult run_study(const StudyRequest& request) {
+namespace {
+
+// What can be refused before hours of work.
+void check_study(const StudyRequest& request) {
   request.options.validate();
   if (request.options.plan.arms.empty())
     throw std::invalid_argument("[study] arms must not be empty: give a configuration with --config");
@@ -324,7 +304,20 @@ StudyResult run_study(const StudyRequest& request) {
   const fs::path& metric_config = request.options.training.evaluation.config;
   if (!metric_config.empty())
     eval::EvaluationConfig::read(metric_config);  // before a world is made, not after its first model
+}
+
+}  // namespace
+
+StudyResult run_study(const StudyRequest& request) {
+  check_study(request);
   return request.estimate_only ? estimate_study(request) : Study(request).run();
+}
+
+std::vector<ListedRun> list_study(const StudyRequest& request) {
+  check_study(request);
+  StudyRequest anywhere = request;  // its commands are started from any folder
+  anywhere.options.plan.world.root = fs::absolute(request.options.plan.world.root).lexically_normal().string();
+  return Study(anywhere).list();
 }
 
 }  // namespace camber::runs

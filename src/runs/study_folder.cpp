@@ -2,11 +2,26 @@
 
 #include <span>
 
+#include <nlohmann/json.hpp>
+
 #include "camber/storage/atomic_file.h"
+#include "camber/storage/folder_lock.h"
 #include "camber/study/record.h"
 #include "camber/weights/checksums.h"
 
 namespace camber::runs {
+namespace {
+
+// A word of a command line for a POSIX shell.
+std::string quoted(const std::string& word) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char letter : word) text += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return text + "'";
+}
+
+}  // namespace
 
 StudyRun StudyRun::parse(const std::string& key) {
   const std::size_t position = key.rfind("_s");
@@ -37,10 +52,44 @@ std::string sum_of_text(const std::string& text) {
 }
 
 study::QueueTask task_of(const StudyFolder& folder, const std::vector<std::string>& command, const StudyRun& run) {
-  study::QueueTask task{.key = run.key(), .command = {study::own_program()}, .log = folder.log(run.key())};
+  study::QueueTask task{.key = run.key(), .command = study::own_program(), .log = folder.log(run.key())};
   task.command.insert(task.command.end(), command.begin(), command.end());
-  task.command.insert(task.command.end(), {"--out", folder.path.string(), "--one", run.key(), "--threads", "1"});
+  task.command.insert(task.command.end(), {run.key(), "--out", folder.path.string()});
   return task;
+}
+
+std::string to_text(const std::vector<ListedRun>& runs) {
+  std::string text;
+  for (const ListedRun& run : runs) {
+    std::string needs, command;
+    for (const std::string& key : run.needs) needs += (needs.empty() ? "" : ",") + key;
+    for (const std::string& word : run.command) command += (command.empty() ? "" : " ") + quoted(word);
+    text +=
+        run.name + "\t" + (needs.empty() ? "-" : needs) + "\t" + (run.done ? "done" : "open") + "\t" + command + "\n";
+  }
+  return text;
+}
+
+std::string to_json(const std::vector<ListedRun>& runs) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const ListedRun& run : runs)
+    list.push_back({{"name", run.name}, {"needs", run.needs}, {"done", run.done}, {"command", run.command}});
+  return list.dump(2) + "\n";
+}
+
+void do_once(const StudyFolder& folder, const std::string& key, const std::function<bool()>& is_done,
+             const std::function<void()>& run) {
+  constexpr double kAsLongAsItTakes = 1e9;
+  std::filesystem::create_directories(folder.lock_of(key).parent_path());
+  const storage::FolderLock lock(folder.lock_of(key), kAsLongAsItTakes);
+  if (is_done()) return;
+  try {
+    run();
+  } catch (const std::exception& error) {
+    keep_failure(folder, key, error.what());
+    throw;
+  }
+  keep_failure(folder, key, "");
 }
 
 void keep_failure(const StudyFolder& folder, const std::string& key, const std::string& failure) {

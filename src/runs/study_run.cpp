@@ -183,6 +183,14 @@ std::string sum_of_weights(const detection::DetectorImpl& detector) {
   return sum_of_text(sums.str());
 }
 
+bool is_done(const StudyOptions& options, const StudyFolder& folder, const StudyRun& run) {
+  if (!fs::exists(folder.record(run))) return false;
+  if (run.arm == kBase) return fs::exists(folder.weights(run));
+  const StudyRun base{kBase, run.seed};
+  return !training_of(options, run).branches || !fs::exists(folder.record(base)) ||
+         record_of(folder, run).numerics >= record_of(folder, base).numerics;
+}
+
 void execute_run(const StudyOptions& options, const StudyFolder& folder, const StudyRun& run,
                  const RunListener& listener) {
   const RunTraining training = training_of(options, run);

@@ -5,12 +5,14 @@ namespace camber::train {
 
 std::span<const float> HealthAdapter::keep(const torch::Tensor& tensor) {
   if (!tensor.defined() || tensor.numel() == 0) return {};
-  kept_.push_back(tensor.detach().to(torch::kFloat).contiguous());
+  kept_.push_back(tensor.detach().to(torch::kCPU, torch::kFloat).contiguous());
   return {kept_.back().const_data_ptr<float>(), static_cast<std::size_t>(kept_.back().numel())};
 }
 
 void HealthAdapter::add_scales(const ScaleProjector& projector, const std::vector<ReachableRange>& reaches) {
-  const auto flat = [](const torch::Tensor& tensor) { return tensor.detach().to(torch::kDouble).reshape({-1}); };
+  const auto flat = [](const torch::Tensor& tensor) {
+    return tensor.detach().to(torch::kCPU, torch::kDouble).reshape({-1});
+  };
   for (std::size_t i = 0; i < projector.scales().size(); ++i) {
     nn::BoundedScale scale = projector.scales()[i].scale;
     const nn::BoundedScaleOptions& options = scale->options;

@@ -113,6 +113,7 @@ OptimizerGroups::OptimizerGroups(torch::nn::Module& model, const OptimizerGroups
     if (!taken.insert(parameter.unsafeGetTensorImpl()).second) continue;
     if (!parameter.requires_grad()) {
       frozen_.push_back(entry.key());
+      frozen_numbers_ += parameter.numel();
       longest_match(rules, entry.key(), seen);
       continue;
     }
@@ -159,7 +160,7 @@ std::string OptimizerGroups::table() const {
     for (const torch::Tensor& parameter : group.parameters) numbers += parameter.numel();
     row(group.name, group.lr_mult, group.decay_mult, group.parameters.size(), numbers);
   }
-  if (!frozen_.empty()) row("frozen", "-", "-", frozen_.size(), "-");
+  if (!frozen_.empty()) row("frozen", "-", "-", frozen_.size(), frozen_numbers_);
   return text.str();
 }
 
@@ -180,7 +181,11 @@ double clip_grad_norm(torch::optim::Optimizer& optimizer, double max_norm) {
   if (norms.empty()) return 0;
   // In order, so that a parameter whose gradient is zero changes no bit of anybody's step.
   double squares = 0;
-  for (const torch::Tensor& one : norms) squares += one.item<double>() * one.item<double>();
+  const torch::Tensor all = torch::stack(norms).cpu();
+  for (std::int64_t i = 0; i < all.size(0); ++i) {
+    const double one = all.const_data_ptr<double>()[i];
+    squares += one * one;
+  }
   const double norm = std::sqrt(squares);
   if (std::isfinite(norm) && norm > max_norm)
     for (torch::Tensor& gradient : gradients) gradient.mul_(max_norm / norm);

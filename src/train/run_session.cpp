@@ -8,9 +8,28 @@ namespace camber::train {
 
 RunSession::RunSession(TrainingLoop& loop, RunRequest request)
     : loop_(loop), request_(std::move(request)), monitor_(request_.health) {
-  if (!request_.out.empty()) open_folder();
+  if (!request_.out.empty()) open_together();
+  loop_.begin_together();
   first_step_ = loop_.step();
   reaches_ = loop_.reaches();  // after resuming: they begin where the run began
+}
+
+// What goes wrong on the first rank all of them say.
+void RunSession::open_together() {
+  distributed::ProcessGroup& group = *loop_.group();
+  if (!group.is_first()) {
+    const std::string failure = group.from_first("");
+    if (!failure.empty()) throw std::runtime_error(failure);
+    if (request_.resume) loop_.resume(RunFolder::open(request_.out).checkpoints());
+    return;
+  }
+  try {
+    open_folder();
+  } catch (const std::exception& error) {
+    group.from_first(error.what());
+    throw;
+  }
+  group.from_first("");
 }
 
 void RunSession::open_folder() {
@@ -78,6 +97,7 @@ health::Metrics RunSession::metrics_of(const StepReport& report) const {
   metrics.push_back({"learning_rate", report.learning_rate});
   metrics.push_back({"gradient_norm", report.gradient_norm});
   metrics.push_back({"seconds_a_step", report.seconds});
+  if (!loop_.group()->is_alone()) metrics.push_back({"seconds_waiting_a_step", report.seconds_waiting});
   metrics.push_back({"guard/skipped_steps", static_cast<double>(loop_.guard().skipped())});
   return metrics;
 }
@@ -92,7 +112,7 @@ void RunSession::record(std::int64_t step, health::Metrics metrics, const health
 }
 
 void RunSession::say(const std::string& sentence) const {
-  if (request_.say) request_.say(sentence);
+  if (request_.say && loop_.group()->is_first()) request_.say(sentence);
 }
 
 void RunSession::tell(const health::Findings& findings) {

@@ -11,6 +11,8 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
+#include "train/step_agreement.h"
+
 namespace camber::train {
 namespace {
 
@@ -65,8 +67,22 @@ std::string start_key(const NamedScale& scale, std::size_t element) {
 
 std::vector<double> values_of(const NamedScale& entry) {
   torch::NoGradGuard no_grad;
-  const torch::Tensor value = nn::BoundedScale(entry.scale)->value().to(torch::kDouble).reshape({-1}).contiguous();
+  const torch::Tensor value =
+      nn::BoundedScale(entry.scale)->value().to(torch::kCPU, torch::kDouble).reshape({-1}).contiguous();
   return {value.data_ptr<double>(), value.data_ptr<double>() + value.numel()};
+}
+
+// The terms as numbers of the host, by one copy: a device is waited for once.
+NamedLosses on_host(const NamedLosses& losses) {
+  torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> terms;
+  terms.reserve(losses.size());
+  for (const auto& [name, term] : losses) terms.push_back(term.detach().to(torch::kDouble).reshape({}));
+  const torch::Tensor all = torch::stack(terms).cpu();
+  NamedLosses numbers;
+  for (std::size_t k = 0; k < losses.size(); ++k)
+    numbers.emplace_back(losses[k].first, all[static_cast<std::int64_t>(k)]);
+  return numbers;
 }
 
 std::int64_t counter(const Counters& counters, const std::string& name) {
@@ -80,15 +96,19 @@ std::int64_t counter(const Counters& counters, const std::string& name) {
 
 void TrainingLoopOptions::validate() const {
   optimizer.validate();
+  freeze.validate();
   groups.validate();
   schedule.validate();
 }
 
 TrainingLoop::TrainingLoop(torch::nn::Module& model, TrainingLoopOptions options,
-                           std::map<std::string, std::string> metadata)
+                           std::map<std::string, std::string> metadata,
+                           std::shared_ptr<distributed::ProcessGroup> group)
     : model_(model),
       options_(std::move(options)),
       metadata_(std::move(metadata)),
+      group_(std::move(group)),
+      freezing_(model, options_.freeze),
       groups_(model, options_.groups),
       optimizer_(groups_.make_optimizer(options_.optimizer)),
       schedule_(options_.schedule, options_.steps),
@@ -98,12 +118,24 @@ TrainingLoop::TrainingLoop(torch::nn::Module& model, TrainingLoopOptions options
       step_guard_(options_.guard) {
   for (const NamedScale& entry : projector_.scales()) scale_starts_.push_back(values_of(entry));
   if (options_.average.enabled) average_ = std::make_unique<ExponentialAverage>(model, options_.average);
+  if (!group_->is_alone()) reducer_ = std::make_unique<GradientReducer>(model.parameters(), group_);
+}
+
+void TrainingLoop::begin_together() {
+  const std::vector<double> steps = group_->largest({static_cast<double>(step_), -static_cast<double>(step_)});
+  if (steps[0] != -steps[1])
+    throw std::runtime_error("[train] every rank must continue from the same checkpoint, got steps " +
+                             std::to_string(static_cast<std::int64_t>(-steps[1])) + " to " +
+                             std::to_string(static_cast<std::int64_t>(steps[0])) +
+                             ": all of them need to see the folder of the run");
+  take_state_of_first(model_, *group_);
 }
 
 bool TrainingLoop::run(const LossFunction& losses_of, const CheckpointFolder* checkpoints, const TrainingHooks& hooks) {
   model_.train();
+  stop_requested_ = hooks.stop_requested;
   while (step_ < options_.steps) {
-    if (hooks.stop_requested && hooks.stop_requested()) {
+    if (reducer_ ? stop_agreed_ : is_asked_to_stop()) {
       save(checkpoints, hooks);
       return false;
     }
@@ -118,7 +150,9 @@ bool TrainingLoop::run(const LossFunction& losses_of, const CheckpointFolder* ch
 
 StepReport TrainingLoop::train_step(const LossFunction& losses_of) {
   const auto begin = std::chrono::steady_clock::now();
+  const double waited_before = group_->seconds_waited();
   StepReport report{.step = step_ + 1};
+  freezing_.hold();
   projector_.apply_schedule(step_ / options_.steps_per_epoch, step_);
   set_learning_rates();
   report.learning_rate = options_.optimizer.learning_rate * schedule_.rate_factor(step_);
@@ -140,6 +174,7 @@ StepReport TrainingLoop::train_step(const LossFunction& losses_of) {
     projector_.step(*optimizer_);
     if (average_) average_->update();
   }
+  report.seconds_waiting = group_->seconds_waited() - waited_before;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
 }
@@ -151,22 +186,34 @@ std::optional<health::BrokenTensor> TrainingLoop::accumulate_gradients(const Los
     const NamedLosses losses = losses_of(step_ * options_.accumulate + i);
     if (losses.empty())
       throw std::invalid_argument("[train] the losses of a step must have at least one term, got none");
+    if (auto broken = agree_on_losses(losses, report)) return broken;
     torch::Tensor total;
-    for (const auto& [name, term] : losses) {
-      total = total.defined() ? total + term : term;
-      const double value = share * term.item<double>();
-      report.loss += value;
-      const auto known = std::find_if(report.losses.begin(), report.losses.end(),
-                                      [&name = name](const auto& entry) { return entry.first == name; });
-      if (known == report.losses.end())
-        report.losses.emplace_back(name, value);
-      else
-        known->second += value;
-    }
-    if (auto broken = guard_.broken_loss(losses)) return broken;
+    for (const auto& [name, term] : losses) total = total.defined() ? total + term : term;
+    const bool last = i + 1 == options_.accumulate;
+    if (reducer_ && last) reducer_->begin();
     (options_.accumulate == 1 ? total : total * share).backward();
+    if (reducer_ && last) reducer_->finish();
   }
   return std::nullopt;
+}
+
+std::optional<health::BrokenTensor> TrainingLoop::agree_on_losses(const NamedLosses& losses, StepReport& report) {
+  const NamedLosses numbers = on_host(losses);
+  BatchReport own{.losses = {}, .broken = guard_.broken_loss(numbers), .stop = reducer_ && is_asked_to_stop()};
+  for (const auto& [name, term] : numbers) own.losses.emplace_back(name, term.item<double>());
+  const BatchReport all = agree(own, *group_);
+  for (const auto& [name, sum] : all.losses) {
+    const double value = 1 / static_cast<double>(options_.accumulate) * sum;
+    report.loss += value;
+    const auto known = std::find_if(report.losses.begin(), report.losses.end(),
+                                    [&name = name](const auto& entry) { return entry.first == name; });
+    if (known == report.losses.end())
+      report.losses.emplace_back(name, value);
+    else
+      known->second += value;
+  }
+  stop_agreed_ = stop_agreed_ || all.stop;
+  return all.broken;
 }
 
 void TrainingLoop::set_learning_rates() {
@@ -214,7 +261,9 @@ void TrainingLoop::evaluate(const CheckpointFolder* checkpoints, const TrainingH
 
 void TrainingLoop::save(const CheckpointFolder* checkpoints, const TrainingHooks& hooks) {
   // In the middle of broken steps the last sound checkpoint stays.
-  if (checkpoints == nullptr || step_guard_.in_a_row() > 0 || saved_step_ == step_) return;
+  if (step_guard_.in_a_row() > 0 || saved_step_ == step_) return;
+  check_same_parameters(model_, *group_);
+  if (checkpoints == nullptr) return;
   if (hooks.before_checkpoint) hooks.before_checkpoint(step_);
   checkpoints->save_last(state(), info());
   saved_step_ = step_;
@@ -265,7 +314,7 @@ CheckpointInfo TrainingLoop::info() const {
   for (std::size_t i = 0; i < projector_.scales().size(); ++i) {
     const NamedScale& entry = projector_.scales()[i];
     for (std::size_t k = 0; k < scale_starts_[i].size(); ++k) info.numbers[start_key(entry, k)] = scale_starts_[i][k];
-    const torch::Tensor at_bound = entry.scale->steps_at_bound().reshape({-1});
+    const torch::Tensor at_bound = entry.scale->steps_at_bound().cpu().reshape({-1});
     info.counters[steps_key(entry)] = entry.scale->num_steps();
     for (std::int64_t k = 0; k < at_bound.numel(); ++k)
       info.counters[at_bound_key(entry, k)] = at_bound[k].item<std::int64_t>();

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include <camber/runs/detector_evaluation.h>
+#include <camber/runs/detector_options.h>
 #include <gtest/gtest.h>
 
 namespace camber::runs {
@@ -26,6 +27,52 @@ TEST(FaultReport, ResilienceOfADetectorThatFindsNothingIsNotDefined) {
     EXPECT_NE(report.to_json().find("\"mean_resilience\": NaN"), std::string::npos) << report.to_json();
     EXPECT_EQ(report.to_csv().find("inf"), std::string::npos) << report.to_csv();
   }
+}
+
+TEST(FaultReport, TellsEveryClassUnderEveryFaultInAllFormats) {
+  FaultReport report = report_of(0.5, 0.25);
+  for (std::size_t i = 0; i < report.conditions.size(); ++i) {
+    eval::DetectionMetrics& metrics = report.conditions[i].metrics.evaluation.metrics;
+    for (const auto& [label, precision] : {std::pair(eval::DetectionClass::kCar, 0.75 - 0.5 * static_cast<double>(i)),
+                                           {eval::DetectionClass::kTrafficCone, 0.125}}) {
+      eval::ClassMetrics& entry = metrics.classes.emplace_back();
+      entry.label = label;
+      entry.mean_average_precision = precision;
+    }
+    report.conditions[i].trust = {.lidar = {0.5, 0.25}, .camera = {i == 0 ? 0.5 : -0.5}};
+  }
+  const std::string text = report.to_text();
+  EXPECT_NE(text.find("AP               car  traffic_cone\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("clean         0.7500        0.1250\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("frozen:4      0.2500        0.1250\n"), std::string::npos) << text;
+  const std::string csv = report.to_csv();
+  EXPECT_NE(csv.find(",ap_car,ap_traffic_cone,trust_lidar,trust_lidar_auc,trust_camera,trust_camera_auc\n"),
+            std::string::npos)
+      << csv;
+  EXPECT_NE(csv.find(",0.25,0.125,0.375,0.5,-0.5,1.0\n"), std::string::npos) << csv;
+}
+
+TEST(UnusedOptions, AreNamedWithTheSwitch) {
+  DetectorTrainingOptions options;
+  options.detector.router.mode = nn::RouterMode::kLearned;
+  EXPECT_EQ(unused_options(options, {}), std::vector<std::string>{});
+  options.detector.bias.segment_scale.init = 3;
+  options.data.faults.share = 0;
+  options.data.faults.kinds = {"lidar_off"};
+  options.data.faults.weights = {1};
+  EXPECT_EQ(unused_options(options, {}),
+            (std::vector<std::string>{
+                "data.faults.kinds = [\"lidar_off\"] has no effect: data.faults.share is 0",
+                "data.faults.weights = [1.0] has no effect: data.faults.share is 0",
+                "detector.bias.segment_scale.init = 3.0 has no effect: detector.bias.segments is off"}));
+  options.data.faults = {};
+  options.detector.bias.segments = true;
+  EXPECT_EQ(unused_options(options, {}), std::vector<std::string>{});
+  options.detector.router.mode = nn::RouterMode::kOff;
+  EXPECT_EQ(
+      unused_options(options, {}),
+      (std::vector<std::string>{"detector.bias.segments = true has no effect: detector.router.mode is off",
+                                "detector.bias.segment_scale.init = 3.0 has no effect: detector.router.mode is off"}));
 }
 
 TEST(AreaUnderCurve, IsNoNumberWhereOneIsNone) {

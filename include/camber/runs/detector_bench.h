@@ -15,6 +15,7 @@ struct DetectorBenchOptions {
   std::int64_t warmup = 5;      ///< of each that are not
   std::int64_t batch_size = 4;  ///< of the training steps
   bool training = true;         ///< also time training steps
+  bool processor_time = false;  ///< processor time divided by the threads instead of wall time, on a busy machine
   std::uint64_t seed = 0;
   std::filesystem::path dump{};  ///< write the batch, the weights and the outputs there, for the peer; empty: nothing
 };
@@ -26,12 +27,14 @@ struct StageTime {
 };
 
 struct DetectorBench {
-  /// decode (files to points and images), cues, collate, voxelise, encode, head, boxes, and detect: all but decode,
-  /// as a DetectorSession does it
+  /// decode (files to points and images), cues, collate, voxelise, points and images (the encoders), positions (of the
+  /// keys, anew as for a calibration that was never seen), head, boxes, and detect: all but decode, as a
+  /// DetectorSession does it
   std::vector<StageTime> frame{};
   std::vector<StageTime> training{};  ///< forward, losses, backward, optimiser, and step: all of them
   std::int64_t parameters = 0;
   std::int64_t keys = 0;
+  std::int64_t memory = 0;  ///< bytes by which the process's peak over all frames is above its size with the weights
 
   std::string to_text() const;
   std::string to_json() const;

@@ -19,7 +19,8 @@ struct PassReport {
   TrustRecord trust{};
 };
 
-/// Evaluates every pass; the answers stand in the order of the passes. Of `metrics` bins, draws and threads count.
+/// Evaluates every pass; the answers stand in the order of the passes. Of `metrics` bins, draws and threads count. Of
+/// several ranks rank 0 has the answers, to the bit those of one process; those of the others are empty.
 std::vector<PassReport> evaluate_passes(detection::Detector detector, const DetectionRequest& request,
                                         const std::vector<DetectionPass>& passes, const eval::EvaluationConfig& config,
                                         const eval::MetricsRequest& metrics = {});

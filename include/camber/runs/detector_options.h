@@ -19,6 +19,7 @@ struct DetectorDataOptions {
   std::string train_split = "train";
   std::string validation_split = "val";
   std::int64_t limit = 0;
+  bool class_balance = false;
   std::int64_t batch_size = 4;
   sensors::FaultOptions faults{};
   sensors::AugmentationOptions augmentation{};
@@ -32,6 +33,7 @@ struct DetectorDataOptions {
     visitor("train_split", train_split, "scenes to learn from");
     visitor("validation_split", validation_split, "scenes for evaluations while training");
     visitor("limit", limit, "frames of the split to learn from, spread evenly; 0: all", config::Range{.min = 0});
+    visitor("class_balance", class_balance, "draw frames so that all classes are met equally often (CBGS)");
     visitor("batch_size", batch_size, "frames a batch", config::Range{.min = 1, .max = 4096});
     visitor("faults", faults, "faults drawn for each frame");
     visitor("augmentation", augmentation, "how frames are varied");
@@ -66,6 +68,8 @@ struct DetectorTrainingOptions {
   health::MonitorOptions health{};
   DetectorEvaluationOptions evaluation{};
   std::int64_t log_every = 10;
+  bool synchronize_batch_norm = true;
+  bool double_precision = false;
 
   template <class Visitor>
   void visit(Visitor& visitor) {
@@ -76,16 +80,26 @@ struct DetectorTrainingOptions {
     visitor("health", health, "what is watched");
     visitor("evaluation", evaluation, "how the model is evaluated");
     visitor("log_every", log_every, "steps between records in metrics.jsonl", config::Range{.min = 1});
+    visitor("synchronize_batch_norm", synchronize_batch_norm,
+            "with several processes: batch norms measure the whole batch; false: each its share");
+    visitor("double_precision", double_precision,
+            "train in double precision, to tell rounding from error; the exported weights are single");
   }
   void validate() const;
   /// With data set and maps as absolute paths, so that the run does not depend on the working folder.
   DetectorTrainingOptions from_any_folder() const;
 
-  /// The loader's options for training.
-  sensors::LoaderOptions loader() const;
+  /// The loader's options for training, for the share of one of several ranks: batches of `batch_size` in all, cut
+  /// into shares that differ by one frame at most.
+  sensors::LoaderOptions loader(std::int64_t rank = 0, std::int64_t ranks = 1) const;
   /// The loop's options with the detector's own rules for its parameters behind those of the configuration.
   train::TrainingLoopOptions loop_with_rules() const;
 };
+
+/// Options that differ from `defaults` and change nothing because what they belong to is switched off, a sentence each:
+/// "detector.bias.segments = true has no effect: detector.router.mode is off".
+std::vector<std::string> unused_options(const DetectorTrainingOptions& options,
+                                        const DetectorTrainingOptions& defaults);
 
 /// The detector that a configuration describes: the name of a preset (cmt_r50), or a TOML file of `camber train`.
 detection::DetectorOptions detector_of_config(const std::string& config);

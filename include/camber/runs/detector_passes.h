@@ -22,8 +22,14 @@ struct DetectionRequest {
   std::uint64_t seed = 0;  ///< of faults and shuffles; not the training's: every model meets the same
   std::int64_t batch_size = 4;
   int threads = 1;                                      ///< that load frames
+  bool attention_mass = false;                          ///< say where each detection's attention lay
   double absent_above_age = 0;                          ///< sensors whose cue of age is above it are taken out; 0: none
-  std::function<void(std::int64_t frames)> progress{};  ///< frames of one condition that are done
+  std::function<void(std::int64_t frames)> progress{};  ///< frames of one condition that are done, of all ranks
+  /// Ranks take whole batches in turn, so that every frame has the neighbours, and the bits, that it has for one alone.
+  std::shared_ptr<distributed::ProcessGroup> group = distributed::alone();
+
+  /// The frames of this rank, batch by batch.
+  std::vector<nuscenes::Index> own_samples() const;
 };
 
 /// What happens to the sensors of every frame: all of the faults, none for the clean condition.
@@ -50,7 +56,7 @@ struct DetectionHooks {
   std::function<void(std::size_t pass)> done{};  ///< after the last frame of a pass
 };
 
-/// Runs the detector over the frames in the order of the split, in evaluation mode and without gradients. Every
+/// Runs the detector over this rank's frames in the order of the split, in evaluation mode and without gradients. Every
 /// condition is loaded and encoded once, however many passes look at it: encoders know neither trust nor cues.
 /// Conditions that these frames cannot have are refused first (check_conditions).
 void run_passes(detection::Detector detector, const DetectionRequest& request, const std::vector<DetectionPass>& passes,

@@ -17,7 +17,10 @@ struct DetectorRunRequest {
   bool resume = false;                 ///< it exists already
   std::filesystem::path from{};        ///< a checkpoint whose weights are taken where they fit; empty: none
   std::vector<std::string> exclude{};  ///< parts of names that are not taken
+  std::string device = "cpu";          ///< where it trains: cpu, cuda, cuda:N; a run may be resumed on another
   bool evaluate = true;                ///< false: the weights are exported, and somebody else evaluates them
+  /// The processes that share every batch and the evaluations; only the first of them writes and listens.
+  std::shared_ptr<distributed::ProcessGroup> group = distributed::alone();
 
   std::function<void(const train::StepReport&, const std::string& note)> after_step{};
   std::function<void(const std::string& line)> say{};  ///< whole sentences, for people
@@ -30,7 +33,7 @@ struct DetectorRunResult {
   std::int64_t steps = 0;
   double seconds = 0;                                    ///< of the steps
   std::vector<std::pair<std::string, double>> scales{};  ///< where they ended
-  std::optional<FaultReport> evaluation{};               ///< of the validation split, when the run finished
+  std::optional<FaultReport> evaluation{};               ///< of the validation split, when the run finished; on rank 0
 };
 
 /// Trains a detector into a run folder: frames, batches, losses, steps, metrics, checkpoints, evaluation, result.

@@ -16,7 +16,8 @@ torch::Tensor examples_of(const episodes::ExampleSet& set);
 fewshot::EpisodeFeatures encode_set(fewshot::EpisodeModel& model, const episodes::ExampleSet& set);
 
 /// The labels of an episode's rows as tensors.
-fewshot::EpisodeLabels labels_of(const episodes::ExampleSet& set, const episodes::Episode& episode);
+fewshot::EpisodeLabels labels_of(const episodes::ExampleSet& set, const episodes::Episode& episode,
+                                 torch::Device device = torch::kCPU);
 
 /// The share of right answers in each episode. Throws std::runtime_error when a logit is NaN.
 std::vector<double> episode_accuracies(fewshot::EpisodeModel& model, const episodes::ExampleSet& set,

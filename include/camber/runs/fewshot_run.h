@@ -14,6 +14,7 @@ struct FewshotRun {
   std::int64_t threads = 0;     ///< 0: as many as torch takes by itself
   std::filesystem::path out{};  ///< folder of the run; empty: nothing is written
   bool resume = false;          ///< continue the run in `out`
+  std::string device = "cpu";   ///< where it trains and tests: cpu, cuda, cuda:N; a run may be resumed on another
   std::string config{};         ///< complete TOML, kept in the folder and in every checkpoint
   std::function<void(std::int64_t done, std::int64_t total, const std::string& note)> progress{};
   std::function<void(const std::string& sentence)> say{};  ///< notes and findings while the run goes on

@@ -38,6 +38,11 @@ std::string hash_of(const FewshotOptions& options);
 /// it starts from, holds records of another configuration.
 FewshotStudyResult run_fewshot_study(const FewshotStudyRequest& request);
 
+/// Writes the plan into the folder, trains nothing, and lists the runs. Refuses what run_fewshot_study refuses.
+std::vector<ListedRun> list_fewshot_study(const FewshotStudyRequest& request);
+/// Does one of them, once (do_once).
+void run_named_fewshot(const study::FewshotPlan& plan, const StudyFolder& folder, const std::string& name);
+
 /// Trains and tests one run, or what is left of it, and writes its record, at last and in one piece.
 void execute_fewshot_run(const study::FewshotPlan& plan, const StudyFolder& folder, const StudyRun& run);
 

@@ -33,4 +33,16 @@ struct StudyResult {
 /// when the folder, or the published study that it starts from, holds records of another configuration.
 StudyResult run_study(const StudyRequest& request);
 
+/// What is not a run of a detector, but has a name among the runs: the data set, and the gates that the bases pass.
+inline constexpr const char* kWorld = "world";
+inline constexpr const char* kGates = "gates";
+
+/// Writes plan and configuration into the folder, trains nothing, and lists the runs: the world, the bases, the gates
+/// where they stop a study, the arms. Refuses what run_study refuses.
+std::vector<ListedRun> list_study(const StudyRequest& request);
+
+/// Does one of them, once (do_once). Throws std::runtime_error when one that it needs is not done, or when the gates
+/// fail.
+void run_named(const StudyRequest& request, const std::string& name, const RunListener& listener = {});
+
 }  // namespace camber::runs

@@ -37,6 +37,7 @@ struct StudyFolder {
   std::filesystem::path log(const std::string& key) const { return path / "logs" / (key + ".log"); }
   std::filesystem::path failed(const std::string& key) const { return path / "failed" / (key + ".txt"); }
   std::filesystem::path lock() const { return path / "lock"; }
+  std::filesystem::path lock_of(const std::string& key) const { return path / "locks" / (key + ".lock"); }
   std::filesystem::path probe() const { return path / "probe.json"; }
 };
 
@@ -58,7 +59,23 @@ std::string changed_lines(const std::vector<config::Difference>& changed);
 /// A text's short hexadecimal sum.
 std::string sum_of_text(const std::string& text);
 
-/// A run as a process of its own: this program with `command`, such as {"study", "run"}, and `--one RUN`.
+/// A run of a study as anybody may start it.
+struct ListedRun {
+  std::string name{};
+  std::vector<std::string> needs{};    ///< runs that must be done before
+  std::vector<std::string> command{};  ///< program and arguments; started twice, or when it is done, it does no harm
+  bool done = false;
+};
+/// One run a line: name, runs it needs (with commas; "-": none), done or open, command for a shell; tabs between them.
+std::string to_text(const std::vector<ListedRun>& runs);
+std::string to_json(const std::vector<ListedRun>& runs);
+
+/// Does what `run` does, once, however often and wherever it is started: whoever comes second waits for the first, and
+/// finds it done. A failure leaves its sentence in failed/ and is thrown.
+void do_once(const StudyFolder& folder, const std::string& key, const std::function<bool()>& is_done,
+             const std::function<void()>& run);
+
+/// A run as a process of its own: this program with `command`, such as {"study", "run"}, the run's name and --out.
 study::QueueTask task_of(const StudyFolder& folder, const std::vector<std::string>& command, const StudyRun& run);
 /// Keeps the sentence of a run that failed in failed/; of one that did not (empty) none is left.
 void keep_failure(const StudyFolder& folder, const std::string& key, const std::string& failure);

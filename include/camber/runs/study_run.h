@@ -21,6 +21,10 @@ struct RunListener {
 void execute_run(const StudyOptions& options, const StudyFolder& folder, const StudyRun& run,
                  const RunListener& listener = {});
 
+/// Whether the run need not be made: it has a record, a base its weights too. What branched from a base that had to be
+/// made again with other numerics is no branch of the new one.
+bool is_done(const StudyOptions& options, const StudyFolder& folder, const StudyRun& run);
+
 /// A sum over the names and bytes of a detector's weights, as records state it.
 std::string sum_of_weights(const detection::DetectorImpl& detector);
 

@@ -85,6 +85,7 @@ class OptimizerGroups {
  private:
   std::vector<ParameterGroup> groups_;
   std::vector<std::string> frozen_;
+  std::int64_t frozen_numbers_ = 0;
 };
 
 /// Scales the gradients of the parameters of all groups (Optimizer::parameters() holds the first group's alone) by

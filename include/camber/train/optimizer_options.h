@@ -36,7 +36,7 @@ struct OptimizerOptions {
   void visit(Visitor& visitor) {
     visitor("kind", kind, "which optimiser");
     visitor("learning_rate", learning_rate, "learning rate before any schedule and multiplier",
-            config::Range{.min = 0});
+            config::Range{.min = 0, .max = 1e6});
     visitor("weight_decay", weight_decay, "weight decay; never applied to bounded scales", config::Range{.min = 0});
     visitor("momentum", momentum, "sgd: momentum", config::Range{.min = 0, .max = 1});
     visitor("nesterov", nesterov, "sgd: Nesterov's form of the momentum");

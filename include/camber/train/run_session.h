@@ -40,7 +40,8 @@ struct RunRequest {
 class RunSession {
  public:
   /// Locks and makes the folder, or opens it and resumes the loop from its newest sound checkpoint; those that were
-  /// refused are said. The monitor then stands where it stood at that step.
+  /// refused are said. The monitor then stands where it stood at that step. Of several ranks the first does this; the
+  /// others only read the checkpoint, and write and say nothing.
   RunSession(TrainingLoop& loop, RunRequest request);
 
   /// Steps until the end or until a stop is asked for; false then. At the end the monitor concludes. The findings of
@@ -64,6 +65,7 @@ class RunSession {
   double seconds() const { return seconds_; }                             ///< of its steps
 
  private:
+  void open_together();
   void open_folder();
   void resume();
   void tell(const health::Findings& findings);

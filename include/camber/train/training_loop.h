@@ -8,9 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include <camber/distributed/process_group.h>
 #include <camber/train/checkpoint.h>
 #include <camber/train/exponential_average.h>
+#include <camber/train/freezing.h>
 #include <camber/train/gradient_guard.h>
+#include <camber/train/gradient_reducer.h>
 #include <camber/train/optimizer_groups.h>
 #include <camber/train/reachable_range.h>
 #include <camber/train/scale_projector.h>
@@ -23,6 +26,7 @@ struct TrainingLoopOptions {
   std::int64_t accumulate = 1;
   std::int64_t steps_per_epoch = 1000;
   OptimizerOptions optimizer{};
+  FreezingOptions freeze{};
   OptimizerGroupsOptions groups{};
   ScheduleOptions schedule{};
   std::vector<GroupScheduleOptions> group_schedules{};
@@ -34,11 +38,12 @@ struct TrainingLoopOptions {
 
   template <class Visitor>
   void visit(Visitor& visitor) {
-    visitor("steps", steps, "optimiser steps of the whole run", config::Range{.min = 1});
+    visitor("steps", steps, "optimiser steps of the whole run", config::Range{.min = 1, .max = 1e9});
     visitor("accumulate", accumulate, "batches whose gradients are summed for one step", config::Range{.min = 1});
     visitor("steps_per_epoch", steps_per_epoch, "steps that count as an epoch for schedules of bounds",
             config::Range{.min = 1});
     visitor("optimizer", optimizer, "the optimiser");
+    visitor("freeze", freeze, "parameters that stay as they are, by name");
     visitor("groups", groups, "multipliers by parameter name");
     visitor("schedule", schedule, "the learning rate over the run");
     visitor("group_schedules", group_schedules, "schedules of single groups in its place");
@@ -64,6 +69,7 @@ struct StepReport {
   bool stops = false;                        ///< the run cannot go on
   std::optional<health::Finding> finding{};  ///< of a skipped step: the first tensor that broke, in a sentence
   double seconds = 0;
+  double seconds_waiting = 0;  ///< of these for other ranks
 };
 
 /// What the owner of a run does around the steps; every member may be empty.
@@ -89,12 +95,17 @@ struct TrainingHooks {
 /// The function gets the number of the batch, step * accumulate + i, and must draw everything that is random from
 /// streams named by it: then a run that was killed and resumed has the bits of an unbroken one. The pull of bounded
 /// scales to their centre (ScaleProjector::penalty) is one of the function's terms where it is wanted.
+///
+/// With a group of processes every rank runs the same loop: the function returns the terms of the rank's share of the
+/// batch, whose sum over the ranks is the loss; gradients are added up, and everything else (norm, clipping, guard,
+/// step, average, whether to stop) is the same on all ranks. Only rank 0 is given checkpoints.
 class TrainingLoop {
  public:
   using LossFunction = std::function<NamedLosses(std::int64_t batch)>;
 
   /// `metadata` goes into every checkpoint: the configuration.
-  TrainingLoop(torch::nn::Module& model, TrainingLoopOptions options, std::map<std::string, std::string> metadata = {});
+  TrainingLoop(torch::nn::Module& model, TrainingLoopOptions options, std::map<std::string, std::string> metadata = {},
+               std::shared_ptr<distributed::ProcessGroup> group = distributed::alone());
 
   /// Continues from the newest sound checkpoint; nothing when there is none.
   std::optional<CheckpointFolder::Resumed> resume(const CheckpointFolder& checkpoints);
@@ -110,6 +121,7 @@ class TrainingLoop {
   std::int64_t step() const { return step_; }
   const TrainingLoopOptions& options() const { return options_; }
   const OptimizerGroups& groups() const { return groups_; }
+  const Freezing& freezing() const { return freezing_; }
   const Schedule& schedule() const { return schedule_; }
   ScaleProjector& projector() { return projector_; }
   const health::StepGuard& guard() const { return step_guard_; }
@@ -118,6 +130,9 @@ class TrainingLoop {
   std::vector<ReachableRange> reaches() const;
   /// nullptr without one.
   ExponentialAverage* average() { return average_.get(); }
+  const std::shared_ptr<distributed::ProcessGroup>& group() const { return group_; }
+  /// After the ranks have resumed, or not: all begin at the same step with the weights of rank 0.
+  void begin_together();
   TrainingState state();
   CheckpointInfo info() const;
 
@@ -126,6 +141,8 @@ class TrainingLoop {
   double learning_rate(std::size_t group, std::int64_t step) const;
   void restore_scales(const CheckpointInfo& info);
   std::optional<health::BrokenTensor> accumulate_gradients(const LossFunction& losses_of, StepReport& report);
+  std::optional<health::BrokenTensor> agree_on_losses(const NamedLosses& losses, StepReport& report);
+  bool is_asked_to_stop() const { return stop_requested_ && stop_requested_(); }
   void evaluate(const CheckpointFolder* checkpoints, const TrainingHooks& hooks);
   void save(const CheckpointFolder* checkpoints, const TrainingHooks& hooks);
   bool due(std::int64_t every) const { return every > 0 && (step_ % every == 0 || step_ == options_.steps); }
@@ -133,6 +150,8 @@ class TrainingLoop {
   torch::nn::Module& model_;
   TrainingLoopOptions options_;
   std::map<std::string, std::string> metadata_;
+  std::shared_ptr<distributed::ProcessGroup> group_;
+  Freezing freezing_;  // before the groups, which leave out what is frozen
   OptimizerGroups groups_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   Schedule schedule_;
@@ -142,6 +161,9 @@ class TrainingLoop {
   GradientGuard guard_;
   health::StepGuard step_guard_;
   std::unique_ptr<ExponentialAverage> average_;
+  std::unique_ptr<GradientReducer> reducer_;  // with other ranks
+  std::function<bool()> stop_requested_;
+  bool stop_agreed_ = false;  // with other ranks: somebody was asked to, all of them know
   std::int64_t step_ = 0;
   std::int64_t saved_step_ = -1;
   std::optional<double> best_score_;
