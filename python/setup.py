@@ -1,6 +1,6 @@
-"""Packs the shared library that `make build` made into the package; nothing is compiled here.
+"""Packs the shared libraries that `make build` made, and the configurations, into the package; nothing is compiled here.
 
-CAMBER_LIBRARY=/path/to/libcamber_ops.so names a library that lies elsewhere.
+CAMBER_LIBRARY=/path/to/libcamber_ops.so names a library that lies elsewhere; the others lie beside it.
 """
 
 import json
@@ -21,34 +21,46 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).resolve().parent
-LIBRARY = Path(os.environ.get("CAMBER_LIBRARY", HERE.parent / "build" / "src" / "ops" / "libcamber_ops.so"))
-DESCRIPTION = LIBRARY.with_suffix(".json")
+LIBRARY = Path(os.environ.get("CAMBER_LIBRARY", HERE.parent / "build" / "lib" / "libcamber_ops.so"))
+DESCRIPTION, PROGRAM = LIBRARY.with_suffix(".json"), LIBRARY.with_name("libcamber_program.so")
+LICENCES = LIBRARY.parent / "licenses"  # of a wheel, which scripts/wheel puts together
+CONFIGURATIONS = HERE.parent / "configs"
 
 
-class BuildWithLibrary(build_py):
+class BuildWithLibraries(build_py):
     def run(self) -> None:
         super().run()
         target = Path(self.build_lib) / "camber"
-        for source in (LIBRARY, DESCRIPTION):
+        for source in (LIBRARY, DESCRIPTION, PROGRAM):
             shutil.copy2(source, target / source.name)
+        if LICENCES.is_dir():
+            shutil.copytree(LICENCES, target / "licenses", dirs_exist_ok=True)
+        shutil.copytree(CONFIGURATIONS, target / "configs", dirs_exist_ok=True)
+
+
+class WithLibraries(setuptools.Distribution):
+    """What is packed depends on the platform, though nothing is compiled."""
+
+    def has_ext_modules(self) -> bool:
+        return True
 
 
 class PlatformWheel(bdist_wheel):
     """No Python interface is compiled in: one wheel for every Python 3 of this platform."""
 
-    def finalize_options(self) -> None:
-        super().finalize_options()
-        self.root_is_pure = False
-
     def get_tag(self) -> tuple[str, str, str]:
         return "py3", "none", super().get_tag()[2]
 
 
-for needed in (LIBRARY, DESCRIPTION):
+for needed in (LIBRARY, DESCRIPTION, PROGRAM):
     if not needed.is_file():
         sys.exit(f"[camber] {needed} must exist before the package is installed: run `make build` first")
 (HERE.parent / "build" / "python").mkdir(parents=True, exist_ok=True)
+description = json.loads(DESCRIPTION.read_text())
 setuptools.setup(
-    version=json.loads(DESCRIPTION.read_text())["version"],
-    cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel},
+    version=description["version"],
+    # The libraries run on the torch minor that they were built with, and on no other.
+    install_requires=[f"torch=={'.'.join(description['torch'].split('.')[:2])}.*"],
+    distclass=WithLibraries,
+    cmdclass={"build_py": BuildWithLibraries, "bdist_wheel": PlatformWheel},
 )

@@ -41,6 +41,10 @@ void register_softmax(Command& analyze) {
   command.option("--image", arguments->image, "SVG file to draw both parts into");
   command.run(
       [arguments](const CommonOptions& common) {
+        if (!arguments->image.empty()) {
+          check_ending("analyze softmax", "--image", arguments->image, {".svg"});
+          storage::check_writable(arguments->image);
+        }
         const analysis::SoftmaxAnalysis analysis = analysis::analyze_softmax(arguments->options);
         if (!arguments->image.empty()) storage::write_file(arguments->image, to_svg(analysis));
         print_answer(written(analysis, common.format));

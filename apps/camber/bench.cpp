@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <stdexcept>
 
@@ -10,6 +9,7 @@
 #include "camber/benchmarks/attention.h"
 #include "camber/benchmarks/head.h"
 #include "camber/config/numbers.h"
+#include "camber/study/queue.h"
 
 namespace camber::app {
 namespace {
@@ -37,11 +37,12 @@ std::string written(const AttentionBench& bench, Format format) {
 
 // Runs this very program anew for one row and reads the megabytes that it prints.
 double memory_in_fresh_process(const AttentionBenchOptions& o, const std::string& name, const std::string& pass) {
+  std::string program;
+  for (const std::string& word : study::own_program()) program += "'" + word + "' ";
   const std::string command = fmt::format(
-      "'{}' bench attention --memory-of {}:{} --batch {} --heads {} --width {} --queries {} --keys {} --threads {} "
+      "{}bench attention --memory-of {}:{} --batch {} --heads {} --width {} --queries {} --keys {} --threads {} "
       "--seed {}",
-      std::filesystem::read_symlink("/proc/self/exe").string(), name, pass, o.batch, o.heads, o.width, o.queries,
-      o.keys, o.threads, o.seed);
+      program, name, pass, o.batch, o.heads, o.width, o.queries, o.keys, o.threads, o.seed);
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("[bench attention] a fresh process cannot be started");
   std::string answer;
@@ -109,6 +110,7 @@ void register_attention(Command& bench) {
   command.option("--width", options.width, "width of a head");
   command.option("--queries", options.queries, "queries");
   command.option("--keys", options.keys, "keys: 5000, 22384 or 56400");
+  command.option("--device", options.device, "where everything is timed: cpu, cuda or cuda:N");
   command.option("--repeats", options.repeats, "runs of each row, in turns; the best counts");
   command.option("--only", options.only, "only rows whose name contains one of these words");
   command.option("--scaling", options.scaling, "also tables over keys, queries, batch and threads");

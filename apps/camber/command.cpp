@@ -1,6 +1,7 @@
 #include "apps/camber/command.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -30,6 +31,24 @@ std::string join_numbers(const std::vector<double>& numbers) {
 }
 
 }  // namespace
+
+void refuse_without(const CommonOptions& common, const std::string& command, const std::string& main,
+                    const std::vector<std::string>& options) {
+  if (common.given.contains(main)) return;
+  for (const std::string& option : options)
+    if (common.given.contains(option))
+      throw std::invalid_argument(fmt::format("[{}] {} must come with {}, got it alone", command, option, main));
+}
+
+void check_ending(const std::string& command, const std::string& option, const std::string& file,
+                  const std::vector<std::string>& endings) {
+  const bool known = std::any_of(endings.begin(), endings.end(), [&file](const std::string& ending) {
+    return file.size() > ending.size() && file.ends_with(ending);
+  });
+  if (!known)
+    throw std::invalid_argument(
+        fmt::format("[{}] {} must end in {}, got '{}'", command, option, config::join_names(endings), file));
+}
 
 Command::Command(CommandText text, std::string path) : text_(std::move(text)), path_(std::move(path)) {}
 
@@ -83,7 +102,8 @@ void Command::option(const std::string& name, double& value, const std::string& 
                         .take =
                             [this, name, &value](std::string_view text) {
                               const auto number = config::read_number(text);
-                              if (!number) refuse(name, "a number", text);
+                              if (!number || !std::isfinite(*number))
+                                refuse(name, number ? "a finite number" : "a number", text);
                               value = *number;
                             }});
 }
@@ -96,7 +116,8 @@ void Command::option(const std::string& name, std::optional<double>& value, cons
                         .take =
                             [this, name, &value](std::string_view text) {
                               value = config::read_number(text);
-                              if (!value && text != "none") refuse(name, "a number or none", text);
+                              if (value ? !std::isfinite(*value) : text != "none")
+                                refuse(name, value ? "a finite number or none" : "a number or none", text);
                             }});
 }
 
@@ -106,26 +127,33 @@ void Command::option(const std::string& name, std::string& value, const std::str
                         .standard = value,
                         .meaning = meaning,
                         .presence = presence,
-                        .take = [&value](std::string_view text) { value = text; }});
+                        .take =
+                            [this, name, &value](std::string_view text) {
+                              if (text.empty()) refuse(name, "a name or text", text);
+                              value = text;
+                            }});
 }
 
 void Command::option(const std::string& name, std::vector<double>& value, const std::string& meaning,
                      Presence presence) {
-  arguments_.push_back({.name = name,
-                        .placeholder = "X,X,...",
-                        .standard = join_numbers(value),
-                        .meaning = meaning,
-                        .presence = presence,
-                        .list = true,
-                        .take =
-                            [this, name, &value](std::string_view text) {
-                              value.clear();
-                              for (const std::string& item : split_list(text)) {
-                                const auto number = config::read_number(item);
-                                if (!number) refuse(name, "a comma-separated list of numbers", text);
-                                value.push_back(*number);
-                              }
-                            }});
+  arguments_.push_back(
+      {.name = name,
+       .placeholder = "X,X,...",
+       .standard = join_numbers(value),
+       .meaning = meaning,
+       .presence = presence,
+       .list = true,
+       .take =
+           [this, name, &value](std::string_view text) {
+             value.clear();
+             for (const std::string& item : split_list(text)) {
+               const auto number = config::read_number(item);
+               if (!number || !std::isfinite(*number))
+                 refuse(name, number ? "a comma-separated list of finite numbers" : "a comma-separated list of numbers",
+                        text);
+               value.push_back(*number);
+             }
+           }});
 }
 
 void Command::option(const std::string& name, std::vector<std::string>& value, const std::string& meaning,

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,7 +14,7 @@
 /// The frame that every sub-command stands in. A sub-command says what it takes; program.cpp alone knows CLI11, which
 /// splits the command line, so that a sub-command's own file compiles in a moment.
 ///
-/// A new sub-command is one file with one function, named in commands.h and called in main.cpp:
+/// A new sub-command is one file with one function, named in commands.h and called in run_program.cpp:
 ///
 ///   void register_simulate(Command& program) {
 ///     auto options = std::make_shared<SimulateOptions>();
@@ -37,12 +38,21 @@ enum class Format { kText, kJson, kCsv };
 
 /// What every sub-command takes.
 struct CommonOptions {
-  std::int64_t threads = 0;  ///< 0: as many as the machine has
-  std::uint64_t seed = 0;    ///< of the named random streams
-  bool seed_given = false;   ///< whether it stands on the command line, and so above a configuration's own
-  bool quiet = false;        ///< no progress line, no notes
+  std::int64_t threads = 0;       ///< 0: as many as the machine has
+  std::uint64_t seed = 0;         ///< of the named random streams
+  bool seed_given = false;        ///< whether it stands on the command line, and so above a configuration's own
+  bool quiet = false;             ///< no progress line, no notes
+  std::set<std::string> given{};  ///< the options that stand on the command line
   Format format = Format::kText;
 };
+
+/// Refuses options that stand on the command line without the one that they belong to, such as --score without --image.
+void refuse_without(const CommonOptions& common, const std::string& command, const std::string& main,
+                    const std::vector<std::string>& options);
+
+/// Refuses a file name that does not end in one of these.
+void check_ending(const std::string& command, const std::string& option, const std::string& file,
+                  const std::vector<std::string>& endings);
 
 struct CommandText {
   std::string name{};
@@ -159,6 +169,8 @@ class Program {
  private:
   class Parser;
   static int run(const Parser& parser, Command& command);
+  static void refuse_idle(const Command& command);
+  static void say_what_stands_twice(const Command& command, const std::vector<std::string>& words);
 
   std::string version_;
   Command root_;
@@ -166,5 +178,18 @@ class Program {
 
 /// Writes an answer to standard output; throws std::runtime_error when it cannot be written whole.
 void print_answer(std::string_view text);
+
+/// While it lives, print_answer() of this thread adds to text() instead.
+class AnswerCapture {
+ public:
+  AnswerCapture();
+  ~AnswerCapture();
+  AnswerCapture(const AnswerCapture&) = delete;
+  AnswerCapture& operator=(const AnswerCapture&) = delete;
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_{};
+};
 
 }  // namespace camber::app

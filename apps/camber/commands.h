@@ -21,6 +21,7 @@ void register_study(Command& program);
 void register_study_fewshot(Command& study);
 void register_train(Command& program);
 void register_verify(Command& program);
+void register_view(Command& program);
 void register_metrics(Command& program);
 
 }  // namespace camber::app

@@ -5,6 +5,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "camber/nn/device.h"
 #include "camber/runs/detector_run.h"
 #include "camber/train/run_folder.h"
 
@@ -37,6 +38,13 @@ nuscenes::Split chosen_split(const nuscenes::Dataset& dataset, const DetectorArg
 
 }  // namespace
 
+std::optional<detection::Precision> precision_of(const std::string& word, const std::string& title) {
+  if (word.empty()) return std::nullopt;
+  for (const auto& [precision, name] : config::enum_names<detection::Precision>)
+    if (word == name) return precision;
+  throw std::invalid_argument(title + "--precision must be float32 or bfloat16, got '" + word + "'");
+}
+
 void DetectorArguments::declare(Command& command) {
   command.option("--run", run, "folder of a run: its exported weights, or its last checkpoint");
   command.option("--checkpoint", checkpoint, "a checkpoint or exported weights instead of a run");
@@ -45,6 +53,8 @@ void DetectorArguments::declare(Command& command) {
   command.option("--split", split,
                  "from splits.json, or an official split; val by default, all samples where there are no splits");
   command.option("--scenes", scenes, "a file of scene names instead of a split");
+  command.option("--precision", precision, "float32 or bfloat16; the checkpoint's own by default");
+  command.option("--device", device, "where the detector computes: cpu, cuda or cuda:N");
   command.option("--limit", limit, "frames of the split, spread evenly; 0: all");
 }
 
@@ -57,13 +67,14 @@ OpenedDetector open_detector(const DetectorArguments& arguments, const CommonOpt
   if (!arguments.split.empty() && !arguments.scenes.empty())
     throw std::invalid_argument(name + "--split and --scenes must not be given together");
   if (common.threads > 0) at::set_num_threads(static_cast<int>(common.threads));
+  const torch::Device device = nn::device_from(arguments.device);
   const std::filesystem::path weights =
       arguments.run.empty() ? std::filesystem::path(arguments.checkpoint) : train::weights_of_run(arguments.run);
   const runs::DetectorTrainingOptions own = own_options(arguments, weights);
   const std::string root = arguments.data.empty() ? own.data.root : arguments.data;
   if (root.empty()) throw std::invalid_argument(name + "--data must name a data set's folder, got nothing");
   OpenedDetector opened;
-  opened.detector = detection::Detector::load(weights);
+  opened.detector = detection::Detector::load(weights, device, precision_of(arguments.precision, name));
   opened.dataset =
       std::make_unique<nuscenes::Dataset>(root, arguments.version.empty() ? own.data.version : arguments.version);
   opened.split = chosen_split(*opened.dataset, arguments, common);

@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "apps/camber/command.h"
@@ -12,12 +13,15 @@
 namespace camber::app {
 
 struct DetectorArguments {
-  std::string run{}, checkpoint{}, data{}, version{}, split{}, scenes{};
+  std::string run{}, checkpoint{}, data{}, version{}, split{}, scenes{}, device = "cpu", precision{};
   std::int64_t limit = 0;
   bool any_scene = false;  // what the caller looks for may lie in any scene, where no split is named
 
   void declare(Command& command);
 };
+
+/// What --precision says; none: nothing. `title` begins the sentence that refuses another word.
+std::optional<detection::Precision> precision_of(const std::string& word, const std::string& title);
 
 struct OpenedDetector {
   detection::Detector detector{nullptr};

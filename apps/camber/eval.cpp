@@ -2,6 +2,7 @@
 
 #include "apps/camber/commands.h"
 #include "apps/camber/detector_arguments.h"
+#include "apps/camber/processes.h"
 #include "apps/console/progress.h"
 #include "camber/runs/detector_evaluation.h"
 #include "camber/sensors/fault.h"
@@ -18,21 +19,25 @@ struct EvalArguments {
 int run_eval(const EvalArguments& arguments, const CommonOptions& common) {
   const std::vector<sensors::Fault> faults = sensors::parse_faults(arguments.faults);
   const detection::TrustControl trust = runs::trust_control(arguments.trust, "[eval] --trust");
-  if (!arguments.out.empty()) storage::check_writable(arguments.out);
+  const auto group = processes("eval");
+  if (!arguments.out.empty() && group->is_first()) storage::check_writable(arguments.out);
   OpenedDetector opened = open_detector(arguments.detector, common, "eval");
   if (!arguments.config.empty()) opened.config = arguments.config;
   const auto config = opened.config.empty() ? eval::EvaluationConfig{} : eval::EvaluationConfig::read(opened.config);
   const auto frames = static_cast<std::int64_t>(opened.split.samples.size() * (1 + faults.size()));
-  console::Progress progress({.task = "eval", .unit = "frames", .total = frames, .quiet = common.quiet});
+  console::Progress progress(
+      {.task = "eval", .unit = "frames", .total = frames, .quiet = common.quiet || !group->is_first()});
   const runs::FaultReport report =
       runs::evaluate_detector(opened.detector,
                               {.dataset = *opened.dataset,
                                .split = opened.split,
                                .seed = common.seed,
                                .batch_size = opened.batch_size,
-                               .progress = [&progress](std::int64_t done) { progress.advance(done); }},
+                               .progress = [&progress](std::int64_t done) { progress.advance(done); },
+                               .group = group},
                               faults, config, trust);
   progress.finish();
+  if (!group->is_first()) return kSuccess;
   if (!arguments.out.empty()) storage::write_file(arguments.out, report.to_json());
   print_answer(common.format == Format::kJson  ? report.to_json()
                : common.format == Format::kCsv ? report.to_csv()

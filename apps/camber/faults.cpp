@@ -24,6 +24,8 @@ int run_faults(const FaultsArguments& arguments, const CommonOptions& common) {
        {std::pair{"--data", &arguments.data}, {"--faults", &arguments.faults}, {"--out", &arguments.out}})
     if (value->empty()) throw std::invalid_argument(fmt::format("[faults] {} is required (or --list)", name));
   const std::vector<sensors::Fault> faults = sensors::parse_faults(arguments.faults);
+  if (faults.empty())
+    throw std::invalid_argument("[faults] --faults must name at least one fault, got '" + arguments.faults + "'");
   const auto threads = static_cast<int>(common.threads);
   const nuscenes::Dataset dataset(arguments.data, arguments.version, threads);
   const nuscenes::Split split =

@@ -16,6 +16,7 @@ struct FewshotArguments {
   runs::FewshotOptions options{};
   std::string out{};
   std::string resume{};
+  std::string device = "cpu";
   bool print_groups = false;
 };
 
@@ -62,6 +63,7 @@ int run(FewshotArguments& arguments, const CommonOptions& common) {
   runs::FewshotRun plan{.threads = common.threads,
                         .out = resume ? arguments.resume : arguments.out,
                         .resume = resume,
+                        .device = arguments.device,
                         .config = config::to_toml(options)};
   plan.progress = [&](std::int64_t done, std::int64_t total, const std::string& note) {
     if (!line) {
@@ -99,6 +101,8 @@ void register_fewshot(Command& program) {
                                   .example = "camber fewshot --training.episodes=20 --tests.0.episodes=50"});
   command.option("--out", arguments->out, "folder to write the run to: metrics, checkpoints, result");
   command.option("--resume", arguments->resume, "folder of a run to continue");
+  command.option("--device", arguments->device,
+                 "where it trains and tests: cpu, cuda or cuda:N; a run may be continued on another");
   command.option("--print-groups", arguments->print_groups, "print the optimiser's groups, and do nothing else");
   command.configuration<runs::FewshotOptions>(
       arguments->options, [arguments] { return defaults_of(*arguments); });

@@ -4,10 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/camber/commands.h"
+#include "apps/console/progress.h"
 #include "camber/detection/cmt_weights.h"
 #include "camber/detection/weights.h"
+#include "camber/nuscenes/kitti.h"
 #include "camber/runs/detector_options.h"
 #include "camber/storage/atomic_file.h"
+#include "camber/storage/file.h"
 
 namespace camber::app {
 namespace {
@@ -41,12 +44,59 @@ int run_import_cmt(const ImportArguments& arguments, const CommonOptions& common
   return kSuccess;
 }
 
+struct KittiArguments {
+  std::string folder{}, out{};
+  nuscenes::KittiOptions options{};
+};
+
+int run_import_kitti(KittiArguments& arguments, const CommonOptions& common) {
+  storage::check_new_folder(arguments.out, "import kitti", "--out");
+  console::Progress progress({.task = "import kitti", .unit = "frames", .quiet = common.quiet});
+  arguments.options.seed = common.seed;
+  arguments.options.threads = static_cast<int>(common.threads);
+  arguments.options.progress = [&progress](std::int64_t frames) { progress.advance(frames); };
+  const nuscenes::KittiImport result = nuscenes::import_kitti(arguments.folder, arguments.out, arguments.options);
+  progress.finish();
+  const nuscenes::WrittenCounts& counts = result.counts;
+  if (common.format == Format::kJson) {
+    const nlohmann::ordered_json json = {{"out", arguments.out},    {"version", arguments.options.version},
+                                         {"frames", counts.frames}, {"boxes", counts.boxes},
+                                         {"splits", result.splits}, {"left_out", result.left_out},
+                                         {"bytes", counts.bytes},   {"without_labels", result.without_labels}};
+    print_answer(json.dump() + "\n");
+    return kSuccess;
+  }
+  std::string text = std::to_string(counts.frames) + " frames with " + std::to_string(counts.boxes) +
+                     " boxes: " + arguments.out + " (" + arguments.options.version + ")\n";
+  for (const auto& [name, frames] : result.splits)
+    text += "split " + name + ": " + std::to_string(frames) + " frames\n";
+  for (const auto& [type, boxes] : result.left_out)
+    text += "left out: " + std::to_string(boxes) + " labels of type " + type + "\n";
+  if (result.without_labels > 0) text += std::to_string(result.without_labels) + " frames have no label file\n";
+  print_answer(text);
+  return kSuccess;
+}
+
+void register_import_kitti(Command& group) {
+  auto arguments = std::make_shared<KittiArguments>();
+  Command& command = group.add({.name = "kitti",
+                                .summary = "KITTI's object detection data in the nuScenes schema",
+                                .example = "camber import kitti kitti/training --out data/kitti"});
+  command.option("DIR", arguments->folder, "the folder with velodyne/, calib/, label_2/, image_2/ and image_3/",
+                 Presence::kRequired);
+  command.option("--out", arguments->out, "folder to write", Presence::kRequired);
+  command.option("--version", arguments->options.version, "folder of its tables");
+  command.option("--val-share", arguments->options.val_share, "share of the frames in split val, without ImageSets/");
+  command.run([arguments](const CommonOptions& common) { return run_import_kitti(*arguments, common); });
+}
+
 }  // namespace
 
 void register_import(Command& program) {
   Command& group = program.add({.name = "import",
-                                .summary = "weights that other programs trained, as a detector of this one",
+                                .summary = "weights and data of other programs in this one's formats",
                                 .example = "camber import cmt epoch_20.pth --config cmt_r50 --out model.safetensors"});
+  register_import_kitti(group);
   auto arguments = std::make_shared<ImportArguments>();
   Command& command = group.add({.name = "cmt",
                                 .summary = "a checkpoint of CMT, by its own names; nothing in it is run",

@@ -6,8 +6,9 @@
 
 #include "apps/camber/commands.h"
 #include "apps/console/progress.h"
-#include "camber/drawing/jpeg.h"
+#include "camber/eval/detection_box.h"
 #include "camber/nuscenes/splits.h"
+#include "camber/runs/detector_options.h"
 #include "camber/sensors/cue_separation.h"
 #include "camber/sensors/frame_image.h"
 #include "camber/sensors/gates.h"
@@ -17,15 +18,14 @@
 namespace camber::app {
 namespace {
 
-constexpr int kJpegQuality = 75;
-
 struct InspectArguments {
-  std::string data{}, version = "v1.0-simulated", split{}, scenes{}, image{}, sheet{}, faults = "none";
+  std::string data{}, version = "v1.0-simulated", split{}, scenes{}, image{}, sheet{}, faults = "none", detector{};
   std::int64_t frame = 0, severity = 3;
+  double range = 26;
   bool gates = false, cues = false, points = false, tables_only = false, read = false;
 };
 
-// Frames at the size of the data set's own images; large ones at half of it.
+// For gates and cues, as a detector would load them: one size for all, large images at half of it.
 sensors::FrameOptions frames_of(const nuscenes::Dataset& dataset) {
   sensors::FrameOptions options{.feature_stride = 1};
   for (const nuscenes::SampleData& row : dataset.tables().sample_data) {
@@ -39,29 +39,28 @@ sensors::FrameOptions frames_of(const nuscenes::Dataset& dataset) {
   return options;
 }
 
-void write_image(const std::string& path, const drawing::Canvas& canvas) {
-  if (path.ends_with(".png")) return storage::write_file(path, drawing::encode_png(canvas));
-  if (!path.ends_with(".jpg"))
-    throw std::invalid_argument(fmt::format("[inspect] an image must end in .png or .jpg, got {}", path));
-  const auto bytes = drawing::encode_jpeg(canvas.pixels().data(), canvas.width(), canvas.height(), kJpegQuality);
-  storage::write_file(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-}
-
 void draw(const InspectArguments& arguments, const nuscenes::Dataset& dataset, const nuscenes::Split& split,
-          const sensors::FrameOptions& frames, std::uint64_t seed) {
+          std::uint64_t seed) {
   const auto count = static_cast<std::int64_t>(split.samples.size());
   if (arguments.frame < 0 || arguments.frame >= count)
     throw std::invalid_argument(fmt::format("[inspect] --frame must be 0 to {}, got {}", count - 1, arguments.frame));
   const nuscenes::Index sample = split.samples[static_cast<std::size_t>(arguments.frame)];
+  const auto frames = sensors::FrameOptions::for_drawing();
   if (!arguments.image.empty()) {
-    const sensors::SensorFrame sensor_frame =
+    const sensors::SensorFrame frame =
         load_sensor_frame(dataset, sample, frames, sensors::parse_faults(arguments.faults), split.samples,
                           random::Stream(seed, "faults"));
-    write_image(arguments.image, sensors::draw_frame(sensor_frame, {.points_in_images = arguments.points}));
+    const sensors::MarkedFrame marked{.frame = &frame, .marks = sensors::true_boxes(frame.frame)};
+    storage::write_file(
+        arguments.image,
+        drawing::encode_image(draw_frame(marked, {.range = arguments.range, .points_in_images = arguments.points}),
+                              arguments.image));
   }
   if (!arguments.sheet.empty())
-    write_image(arguments.sheet, sensors::draw_fault_sheet(dataset, sample, split.samples, frames,
-                                                           static_cast<int>(arguments.severity), seed));
+    storage::write_file(arguments.sheet,
+                        drawing::encode_image(draw_fault_sheet(dataset, sample, split.samples, frames,
+                                                               static_cast<int>(arguments.severity), seed),
+                                              arguments.sheet));
 }
 
 nuscenes::Split chosen_split(const nuscenes::Dataset& dataset, const InspectArguments& arguments) {
@@ -71,6 +70,9 @@ nuscenes::Split chosen_split(const nuscenes::Dataset& dataset, const InspectArgu
 
 // What can be seen to be wrong before the tables are read.
 void check(const InspectArguments& arguments, const CommonOptions& common) {
+  if (arguments.sheet.empty()) refuse_without(common, "inspect", "--image", {"--frame"});
+  refuse_without(common, "inspect", "--image", {"--faults", "--points", "--range"});
+  refuse_without(common, "inspect", "--sheet", {"--severity"});
   if (arguments.tables_only && arguments.read)
     throw std::invalid_argument("[inspect] --tables-only and --read must not be given together");
   if (!arguments.split.empty() && !arguments.scenes.empty())
@@ -82,8 +84,13 @@ void check(const InspectArguments& arguments, const CommonOptions& common) {
     throw std::invalid_argument("[inspect] --format must be text or json with --gates and --cues, got csv");
   if (arguments.gates && arguments.cues && common.format == Format::kJson)
     throw std::invalid_argument("[inspect] --gates and --cues must be asked for one by one with --format json");
-  for (const std::string& image : {arguments.image, arguments.sheet})
-    if (!image.empty()) storage::check_writable(image);
+  if (!(arguments.range >= 1 && arguments.range <= 1000))
+    throw std::invalid_argument(fmt::format("[inspect] --range must be 1 to 1000 metres, got {}", arguments.range));
+  for (const auto& [image, argument] : {std::pair{&arguments.image, "--image"}, {&arguments.sheet, "--sheet"}}) {
+    if (image->empty()) continue;
+    check_ending("inspect", argument, *image, {".png", ".jpg", ".jpeg"});
+    storage::check_writable(*image);
+  }
 }
 
 // What there is to count: objects by class, distance, visibility and points, files by sensor.
@@ -96,6 +103,15 @@ int count(const InspectArguments& arguments, const nuscenes::Dataset& dataset, c
                               .unit = "files",
                               .total = sensors::files_of(dataset, split),
                               .quiet = common.quiet || arguments.tables_only});
+  options.class_of = [](std::string_view category) {
+    const auto found = eval::class_of_category(category);
+    return std::string(found ? eval::name_of(*found) : "");
+  };
+  if (!arguments.detector.empty()) {
+    const detection::DetectorOptions detector = runs::detector_of_config(arguments.detector);
+    options.detector = {
+        .frame = detector.frame_options(), .classes = detector.classes, .queries = detector.head.num_queries};
+  }
   options.progress = [&progress](std::int64_t files) { progress.advance(files); };
   const sensors::Inspection inspection = sensors::inspect(dataset, split, options);
   progress.finish();
@@ -112,7 +128,7 @@ int run_inspect(const InspectArguments& arguments, const CommonOptions& common) 
   const nuscenes::Dataset dataset(arguments.data, arguments.version, threads);
   const nuscenes::Split split = chosen_split(dataset, arguments);
   const sensors::FrameOptions frames = frames_of(dataset);
-  if (draws) draw(arguments, dataset, split, frames, common.seed);
+  if (draws) draw(arguments, dataset, split, common.seed);
   if (!arguments.gates && !arguments.cues) return count(arguments, dataset, split, common);
   const bool json = common.format == Format::kJson;
   const std::vector<sensors::Fault> faults = arguments.cues ? sensors::cue_faults() : std::vector<sensors::Fault>{};
@@ -150,11 +166,14 @@ void register_inspect(Command& program) {
   command.option("--scenes", arguments->scenes, "a file of scene names instead of a split");
   command.option("--tables-only", arguments->tables_only, "count objects only, look at no file");
   command.option("--read", arguments->read, "read and decode the key frames' files, not only find them");
+  command.option("--detector", arguments->detector,
+                 "say what this one would miss: a preset, or a TOML file of camber train");
   command.option("--gates", arguments->gates, "can this world show trust? counts and probes without any network");
   command.option("--cues", arguments->cues, "how well the router's cues alone betray faulty sensors");
   command.option("--image", arguments->image, "draw one frame with its true boxes to a .png or .jpg file");
   command.option("--frame", arguments->frame, "which frame of the split is drawn");
   command.option("--faults", arguments->faults, "faults that happen to the drawn frame");
+  command.option("--range", arguments->range, "metres from the car to the edge of the bird's-eye view");
   command.option("--points", arguments->points, "show LiDAR points on the cameras' images too");
   command.option("--sheet", arguments->sheet, "draw every fault at once to a .png or .jpg file");
   command.option("--severity", arguments->severity, "severity of the faults on the sheet");

@@ -11,6 +11,7 @@ namespace {
 
 struct MetricsArguments {
   std::string results{}, data{}, split{}, scenes{}, ground_truth{}, config{}, curves{}, details{};
+  bool no_bins = false;
   eval::MetricsRequest request{};
 };
 
@@ -26,6 +27,14 @@ std::string written(const eval::MetricsReport& report, Format format) {
   return eval::to_text(report);
 }
 
+void leave_bins_out(eval::MetricsRequest& request) {
+  const eval::MetricsRequest standard;
+  if (request.distance_edges != standard.distance_edges || request.point_edges != standard.point_edges)
+    throw std::invalid_argument("[metrics] --no-bins must not be given with --distances or --points");
+  request.distance_edges.clear();
+  request.point_edges.clear();
+}
+
 int run_metrics(const MetricsArguments& arguments, const CommonOptions& common) {
   eval::MetricsRequest request = arguments.request;
   request.results = arguments.results;
@@ -38,6 +47,9 @@ int run_metrics(const MetricsArguments& arguments, const CommonOptions& common) 
   request.config = arguments.config;
   request.seed = common.seed;
   request.threads = static_cast<int>(common.threads);
+  if (arguments.no_bins) leave_bins_out(request);
+  if (!arguments.curves.empty()) check_ending("metrics", "--curves", arguments.curves, {".svg"});
+  if (!arguments.details.empty()) check_ending("metrics", "--details", arguments.details, {".json"});
   for (const std::string& file : {arguments.curves, arguments.details})
     if (!file.empty()) storage::check_writable(file);
   const eval::MetricsReport report = eval::evaluate_results(request);
@@ -67,6 +79,7 @@ void register_metrics(Command& program) {
   command.option("--config", arguments->config, "evaluation configuration in the devkit's JSON format");
   command.option("--distances", request.distance_edges, "edges of the rings for the table by distance, metres");
   command.option("--points", request.point_edges, "edges for the table by points inside the object");
+  command.option("--no-bins", arguments->no_bins, "leave both of these tables out");
   command.option("--bootstrap", request.bootstrap, "replicates for 95 % intervals over scenes; 0: none");
   command.option("--curves", arguments->curves, "write precision over recall there, as an SVG");
   command.option("--details", arguments->details, "write every curve there, in the devkit's format");

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -103,6 +104,8 @@ class Program::Parser {
     app.allow_extras();  // they are refused above, with the nearest known name
     for (const Command::Argument& argument : command.arguments_) declare(command, argument, app);
     for (const auto& below : command.commands_) declare(*below, *app.add_subcommand(below->text_.name));
+    // One of them at most: a folder may be called like a sub-command (`camber report study`).
+    if (!command.commands_.empty()) app.require_subcommand(0, 1);
   }
 
   static void declare(const Command& command, const Command::Argument& argument, CLI::App& app) {
@@ -157,6 +160,27 @@ int Program::run(int argument_count, const char* const* arguments) {
   return run(parser, parser.selected(root_));
 }
 
+void Program::say_what_stands_twice(const Command& command, const std::vector<std::string>& words) {
+  std::map<std::string, std::string> given;
+  for (const std::string& word : words) {
+    const std::size_t end = word.find('=');
+    const auto [entry, first] =
+        given.insert_or_assign(word.substr(0, end), word.substr(std::min(end + 1, word.size())));
+    if (!first)
+      fmt::print(stderr, "{}{} is given more than once: {} holds\n", command.title(), entry->first, entry->second);
+  }
+}
+
+void Program::refuse_idle(const Command& command) {
+  // What a configuration is made of, what a whole command line may carry along, and what is common to all.
+  const std::set<std::string> known = {"--config", "--from", "--resume", "--start", "--out"};
+  for (const Command::Argument& argument : command.arguments_)
+    if (command.common_.given.contains(argument.name) && !argument.shared && !known.contains(argument.name) &&
+        !argument.name.starts_with("--print-"))
+      throw std::invalid_argument(fmt::format("{}{} changes nothing of a configuration that is printed; leave it out",
+                                              command.title(), argument.name));
+}
+
 int Program::run(const Parser& parser, Command& command) {
   if (!command.run_) {
     std::vector<std::string> known;
@@ -168,11 +192,19 @@ int Program::run(const Parser& parser, Command& command) {
     throw std::invalid_argument(
         threads < 0 ? fmt::format("{}--threads must be at least 0, got {}", command.title(), threads)
                     : fmt::format("{}--threads must be at most {}, got {}", command.title(), kMostThreads, threads));
+  constexpr std::uint64_t kLargestSeed = std::numeric_limits<std::int64_t>::max();  // what a configuration can hold
+  if (command.common_.seed > kLargestSeed)
+    throw std::invalid_argument(
+        fmt::format("{}--seed must be at most {}, got {}", command.title(), kLargestSeed, command.common_.seed));
   command.common_.seed_given = parser.given(command, "--seed");
+  for (const Command::Argument& argument : command.arguments_)
+    if (parser.given(command, argument.name)) command.common_.given.insert(argument.name);
   if (command.configuration_.describe) {
+    if (!command.common_.quiet) say_what_stands_twice(command, parser.configuration_words(command));
     command.configuration_.load(
         {.file = command.configuration_.file, .arguments = parser.configuration_words(command)});
     if (command.configuration_.print || command.configuration_.print_table) {
+      refuse_idle(command);
       const config::Description description = command.configuration_.describe();
       print_answer(command.configuration_.print ? config::write_toml(description)
                                                 : config::write_markdown(description));
@@ -183,7 +215,23 @@ int Program::run(const Parser& parser, Command& command) {
   return command.run_(command.common_);
 }
 
+namespace {
+thread_local std::string* captured_answer = nullptr;
+}  // namespace
+
+AnswerCapture::AnswerCapture() {
+  captured_answer = &text_;
+}
+
+AnswerCapture::~AnswerCapture() {
+  captured_answer = nullptr;
+}
+
 void print_answer(std::string_view text) {
+  if (captured_answer != nullptr) {
+    *captured_answer += text;
+    return;
+  }
   const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
   if (!whole) throw std::runtime_error("standard output cannot be written");
 }

@@ -9,6 +9,7 @@
 
 #include "apps/camber/commands.h"
 #include "apps/camber/interruption.h"
+#include "camber/json/text.h"
 #include "camber/report/run_report.h"
 #include "camber/report/study_report.h"
 #include "camber/storage/atomic_file.h"
@@ -59,12 +60,14 @@ int run_report(ReportArguments& arguments, const CommonOptions& common) {
   if (!(arguments.interval > 0) || !std::isfinite(arguments.interval))
     throw std::invalid_argument(
         fmt::format("[report] --interval must be above 0 seconds, got {:g}", arguments.interval));
+  refuse_without(common, "report", "--watch", {"--interval"});
   if (arguments.out.empty()) arguments.out = (std::filesystem::path(arguments.path) / "report.html").string();
+  check_ending("report", "--out", arguments.out, {".html", ".htm"});
   const RunState written = state_of(arguments.path);
   write_page(arguments);
   const auto bytes = std::filesystem::file_size(arguments.out);
   print_answer(common.format == Format::kJson
-                   ? fmt::format("{{\"out\": \"{}\", \"bytes\": {}}}\n", arguments.out, bytes)
+                   ? fmt::format("{{\"out\": {}, \"bytes\": {}}}\n", json::quoted(arguments.out), bytes)
                    : fmt::format("wrote {} ({:.1f} MB)\n", arguments.out, static_cast<double>(bytes) / 1e6));
   if (arguments.watch) watch(arguments, written);
   return kSuccess;

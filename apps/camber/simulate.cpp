@@ -10,6 +10,7 @@
 #include "apps/camber/commands.h"
 #include "apps/console/progress.h"
 #include "camber/config/options.h"
+#include "camber/json/text.h"
 #include "camber/threads/tasks.h"
 
 namespace camber::app {
@@ -26,10 +27,10 @@ std::string summary_text(const simulation::SimulationSummary& summary, const std
   const double rate = static_cast<double>(summary.frames) / std::max(seconds, 1e-9);
   if (format == Format::kJson)
     return fmt::format(
-        "{{\"out\": \"{}\", \"scenes\": {}, \"frames\": {}, \"instances\": {}, \"annotations\": {}, \"points\": {}, "
+        "{{\"out\": {}, \"scenes\": {}, \"frames\": {}, \"instances\": {}, \"annotations\": {}, \"points\": {}, "
         "\"bytes\": {}, \"seconds\": {:.3f}, \"frames_per_second\": {:.1f}}}\n",
-        out, summary.scenes, summary.frames, summary.instances, summary.annotations, summary.points, summary.bytes,
-        seconds, rate);
+        json::quoted(out), summary.scenes, summary.frames, summary.instances, summary.annotations, summary.points,
+        summary.bytes, seconds, rate);
   return fmt::format(
       "wrote {} scenes with {} frames, {} objects and {} boxes to {}\n{:.1f} MB in {:.1f} s ({:.1f} frames a second)\n",
       summary.scenes, summary.frames, summary.instances, summary.annotations, out,

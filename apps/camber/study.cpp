@@ -51,12 +51,10 @@ runs::StudyOptions defaults_of(const StudyArguments& arguments) {
   return options;
 }
 
-int run_one(const StudyArguments& arguments) {
-  const runs::StudyFolder folder{arguments.out};
-  const runs::StudyRun run = runs::StudyRun::parse(arguments.one);
-  at::set_num_threads(1);
-  if (run.arm == "probe") {
-    runs::probe_costs(arguments.options, folder);
+int run_one(const StudyArguments& arguments, const CommonOptions& common) {
+  at::set_num_threads(1);  // records do not depend on it; many runs at a time are what a machine is filled with
+  if (arguments.one == "probe_s0") {
+    runs::probe_costs(arguments.options, {arguments.out});
     return kSuccess;
   }
   const auto tell = [](const char* phase) {
@@ -67,10 +65,13 @@ int run_one(const StudyArguments& arguments) {
       std::fflush(stdout);
     };
   };
-  runs::execute_run(arguments.options, folder, run,
-                    {.trained = tell("trained"), .evaluated = tell("evaluated"), .say = [](const std::string& line) {
-                       std::fprintf(stderr, "%s\n", line.c_str());
-                     }});
+  const auto say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+  runs::run_named({.options = arguments.options,
+                   .out = arguments.out,
+                   .choice = {.only = arguments.only, .seeds = arguments.seeds},
+                   .simulation_threads = threads::resolve_threads(static_cast<int>(common.threads)),
+                   .say = say},
+                  arguments.one, {.trained = tell("trained"), .evaluated = tell("evaluated"), .say = say});
   return kSuccess;
 }
 
@@ -109,14 +110,28 @@ std::string written(const runs::StudyResult& result, const StudyArguments& argum
   return text + "\nall tables: camber study tables --from " + arguments.out + "\n";
 }
 
-int run_study(StudyArguments& arguments, const CommonOptions& common) {
-  if (!arguments.one.empty()) return run_one(arguments);
+void check_choice(StudyArguments& arguments) {
   if (arguments.seeds < 0)
     throw std::invalid_argument("[study] --seeds must be at least 0, got " + std::to_string(arguments.seeds));
   // More than the plan has is a larger plan: `--seeds=4` is written like its field.
   arguments.options.plan.seeds = std::max(arguments.options.plan.seeds, arguments.seeds);
   for (const std::string& arm : arguments.only)
     if (arm != runs::kDoubled) arguments.options.plan.arm(arm);
+}
+
+int list_study(StudyArguments& arguments, const CommonOptions& common) {
+  check_choice(arguments);
+  const auto runs = runs::list_study({.options = arguments.options,
+                                      .out = fs::absolute(arguments.out).lexically_normal(),
+                                      .start = arguments.start,
+                                      .choice = {.only = arguments.only, .seeds = arguments.seeds}});
+  print_answer(common.format == Format::kJson ? to_json(runs) : to_text(runs));
+  return kSuccess;
+}
+
+int run_study(StudyArguments& arguments, const CommonOptions& common) {
+  check_choice(arguments);
+  if (!arguments.one.empty()) return run_one(arguments, common);
   std::unique_ptr<console::Progress> progress;
   std::int64_t shown = 0;
   runs::StudyRequest request{.options = arguments.options,
@@ -151,7 +166,7 @@ int run_study(StudyArguments& arguments, const CommonOptions& common) {
   return result.failed > 0 || result.stopped_at_gates ? kFailure : kSuccess;
 }
 
-// What run and estimate have in common.
+// What run, list and estimate have in common.
 void take_study(Command& command, const std::shared_ptr<StudyArguments>& arguments) {
   command.option("--out", arguments->out, "folder of the study", Presence::kRequired);
   command.option("--resume", arguments->resume, "go on with the configuration of the study's own folder");
@@ -159,9 +174,7 @@ void take_study(Command& command, const std::shared_ptr<StudyArguments>& argumen
   command.option("--only", arguments->only, "these arms alone");
   command.option("--seeds", arguments->seeds,
                  "so many seeds of the main arms, and of the others no more; 0: as the plan says");
-  command.configuration<runs::StudyOptions>(
-      arguments->options, [arguments] { return defaults_of(*arguments); });
-  command.run([arguments](const CommonOptions& common) { return run_study(*arguments, common); });
+  command.configuration<runs::StudyOptions>(arguments->options, [arguments] { return defaults_of(*arguments); });
 }
 
 void register_study_run(Command& study) {
@@ -169,16 +182,29 @@ void register_study_run(Command& study) {
   Command& command = study.add({.name = "run",
                                 .summary = "train and evaluate every run of the plan; continues where it stopped",
                                 .example = "camber study run --config configs/study.toml --out runs/study"});
-  command.option("--one", arguments->one, "one run alone, such as trust_s3: what the queue starts");
+  command.option("run", arguments->one,
+                 "one run alone of a study that was begun, by its name in camber study list; none: all of them");
   take_study(command, arguments);
+  command.run([arguments](const CommonOptions& common) { return run_study(*arguments, common); });
+}
+
+void register_study_list(Command& study) {
+  auto arguments = std::make_shared<StudyArguments>();
+  Command& command =
+      study.add({.name = "list",
+                 .summary = "begin a study and print each of its runs as one command, with what it needs",
+                 .example = "camber study list --config configs/study.toml --out runs/study"});
+  take_study(command, arguments);
+  command.run([arguments](const CommonOptions& common) { return list_study(*arguments, common); });
 }
 
 void register_study_estimate(Command& study) {
   auto arguments = std::make_shared<StudyArguments>(StudyArguments{.estimate = true});
-  take_study(study.add({.name = "estimate",
-                        .summary = "say how long a study would take, and leave nothing behind",
-                        .example = "camber study estimate --config configs/study.toml --out runs/study"}),
-             arguments);
+  Command& command = study.add({.name = "estimate",
+                                .summary = "say how long a study would take, and leave nothing behind",
+                                .example = "camber study estimate --config configs/study.toml --out runs/study"});
+  take_study(command, arguments);
+  command.run([arguments](const CommonOptions& common) { return run_study(*arguments, common); });
 }
 
 void register_study_tables(Command& study) {
@@ -217,9 +243,10 @@ void register_study(Command& program) {
   command.moved({{"--tables", "camber study tables --from FOLDER"},
                  {"--publish", "camber study publish --from FOLDER --to FOLDER"},
                  {"--estimate", "camber study estimate --out FOLDER"},
-                 {"--run", "camber study run --out FOLDER --one RUN"},
+                 {"--run", "camber study run RUN --out FOLDER"},
                  {"--", "camber study run --out FOLDER"}});
   register_study_run(command);
+  register_study_list(command);
   register_study_estimate(command);
   register_study_tables(command);
   register_study_publish(command);

@@ -33,7 +33,7 @@ study::FewshotPlan plan_below(const FewshotStudyArguments& arguments) {
 
 int run_fewshot_study(const FewshotStudyArguments& arguments, const CommonOptions& common) {
   if (!arguments.one.empty()) {
-    runs::execute_fewshot_run(arguments.plan, {arguments.out}, runs::StudyRun::parse(arguments.one));
+    runs::run_named_fewshot(arguments.plan, {arguments.out}, arguments.one);
     return kSuccess;
   }
   std::unique_ptr<console::Progress> progress;
@@ -67,6 +67,24 @@ int run_fewshot_study(const FewshotStudyArguments& arguments, const CommonOption
   return result.failed > 0 ? kFailure : kSuccess;
 }
 
+int list_fewshot_study(const FewshotStudyArguments& arguments, const CommonOptions& common) {
+  const auto runs = runs::list_fewshot_study({.plan = arguments.plan,
+                                              .out = std::filesystem::absolute(arguments.out).lexically_normal(),
+                                              .start = arguments.start,
+                                              .only = arguments.only});
+  print_answer(common.format == Format::kJson ? to_json(runs) : to_text(runs));
+  return kSuccess;
+}
+
+// What run and list have in common.
+void take_fewshot_study(Command& command, const std::shared_ptr<FewshotStudyArguments>& arguments) {
+  command.option("--out", arguments->out, "folder of the study", Presence::kRequired);
+  command.option("--resume", arguments->resume, "go on with the configuration of the study's own folder");
+  command.option("--start", arguments->start, "published study whose records are taken over");
+  command.option("--only", arguments->only, "these parts or arms alone");
+  command.configuration<study::FewshotPlan>(arguments->plan, [arguments] { return plan_below(*arguments); });
+}
+
 int write_fewshot_tables(const FewshotTablesArguments& arguments) {
   const study::FewshotResults results = study::read_fewshot_study(arguments.from);
   if (arguments.into.empty()) {
@@ -89,14 +107,18 @@ void register_study_fewshot(Command& study) {
       fewshot.add({.name = "run",
                    .summary = "train and test every run of the plan; continues where it stopped",
                    .example = "camber study fewshot run --config configs/fewshot_study.toml --out runs/fewshot_study"});
-  runs.option("--out", arguments->out, "folder of the study", Presence::kRequired);
-  runs.option("--resume", arguments->resume, "go on with the configuration of the study's own folder");
-  runs.option("--start", arguments->start, "published study whose records are taken over");
-  runs.option("--only", arguments->only, "these parts or arms alone");
-  runs.option("--one", arguments->one, "one run alone, such as letter_fixed_25_s3: what the queue starts");
-  runs.configuration<study::FewshotPlan>(
-      arguments->plan, [arguments] { return plan_below(*arguments); });
+  runs.option("run", arguments->one,
+              "one run alone of a study that was begun, by its name in camber study fewshot list; none: all of them");
+  take_fewshot_study(runs, arguments);
   runs.run([arguments](const CommonOptions& common) { return run_fewshot_study(*arguments, common); });
+
+  auto listed = std::make_shared<FewshotStudyArguments>();
+  Command& lists = fewshot.add(
+      {.name = "list",
+       .summary = "begin a study and print each of its runs as one command",
+       .example = "camber study fewshot list --config configs/fewshot_study.toml --out runs/fewshot_study"});
+  take_fewshot_study(lists, listed);
+  lists.run([listed](const CommonOptions& common) { return list_fewshot_study(*listed, common); });
 
   auto tables = std::make_shared<FewshotTablesArguments>();
   Command& writes = fewshot.add({.name = "tables",

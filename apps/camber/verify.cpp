@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <memory>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -37,13 +38,15 @@ std::string to_json(const std::vector<Check>& checks) {
 void register_verify(Command& program) {
   Command& command = program.add(
       {.name = "verify", .summary = "check the library's promises on this very build", .example = "camber verify"});
-  command.run([](const CommonOptions& common) {
+  auto device = std::make_shared<std::string>("cpu");
+  command.option("--device", *device, "check what the library promises on cuda or cuda:N instead");
+  command.run([device](const CommonOptions& common) {
     const bool text = common.format == Format::kText;
     const auto checks = verification::verify(
         [&](const Check& check) {
           if (text) print_answer(line(check));
         },
-        static_cast<int>(common.threads));
+        static_cast<int>(common.threads), *device);
     std::size_t failed = 0;
     for (const Check& check : checks) failed += !check.passed;
     if (text)

@@ -14,6 +14,8 @@ namespace {
 
 constexpr double kHistorySeconds = 15;
 constexpr int kBarWidth = 20;
+// How much a line says.
+constexpr int kNoteAlone = 0, kWithoutCount = 1, kWithoutRate = 2, kWithoutBar = 3, kEverything = 4;
 
 }  // namespace
 
@@ -34,7 +36,7 @@ ProgressSurface ProgressSurface::standard_error() {
 
 Progress::Progress(ProgressOptions options, ProgressSurface surface)
     : options_(std::move(options)), surface_(std::move(surface)), done_(options_.start) {
-  shown_ = surface_.terminal && !options_.quiet;
+  shown_ = !options_.quiet;
   const double now = surface_.seconds();
   history_.emplace_back(now, done_);
   last_drawn_ = now;
@@ -45,7 +47,7 @@ void Progress::advance(std::int64_t count) {
   done_ += count;
   if (!shown_) return;
   const double now = surface_.seconds();
-  if (now - last_drawn_ >= options_.interval_seconds) draw(now);
+  if (now - last_drawn_ >= (surface_.terminal ? options_.interval_seconds : options_.log_seconds)) draw(now);
 }
 
 void Progress::note(std::string words) {
@@ -70,8 +72,9 @@ void Progress::finish() {
 void Progress::draw(double now) {
   history_.emplace_back(now, done_);
   while (history_.size() > 2 && now - history_[1].first > kHistorySeconds) history_.pop_front();
-  surface_.write("\r" + line(now) + "\x1b[K");
   last_drawn_ = now;
+  if (!surface_.terminal) return surface_.write(line_with(now, kWithoutBar) + "\n");
+  surface_.write("\r" + line(now) + "\x1b[K");
   visible_ = true;
 }
 
@@ -85,25 +88,36 @@ double Progress::rate(double now) const {
   return seconds > 0 ? static_cast<double>(done_ - history_.front().second) / seconds : 0;
 }
 
+// The most that fits: what matters less is left out first, the words of note() last.
 std::string Progress::line(double now) const {
+  std::string text;
+  for (int parts = kEverything; parts >= kNoteAlone; --parts) {
+    text = line_with(now, parts);
+    if (static_cast<int>(text.size()) < surface_.columns) return text;
+  }
+  // A line that wraps cannot be erased.
+  text.resize(std::max(surface_.columns - 1, 0));
+  return text;
+}
+
+std::string Progress::line_with(double now, int parts) const {
   const double speed = rate(now);
   std::string text = options_.task;
   if (options_.total > 0) {
     const double share = std::clamp(static_cast<double>(done_) / static_cast<double>(options_.total), 0.0, 1.0);
     const int filled = static_cast<int>(share * kBarWidth);
-    text += fmt::format(" [{}{}] {:.0f}% {}/{} {}", std::string(filled, '#'), std::string(kBarWidth - filled, '.'),
-                        std::floor(share * 100), done_, options_.total, options_.unit);
+    if (parts >= kEverything)
+      text += fmt::format(" [{}{}]", std::string(filled, '#'), std::string(kBarWidth - filled, '.'));
+    text += fmt::format(" {:.0f}%", std::floor(share * 100));
+    if (parts >= kWithoutRate) text += fmt::format(" {}/{} {}", done_, options_.total, options_.unit);
   } else {
     text += fmt::format(" {} {}", done_, options_.unit);
   }
-  if (speed > 0) {
+  if (speed > 0 && parts >= kWithoutBar)
     text += speed >= 1 ? fmt::format(", {:.3g}/s", speed) : fmt::format(", {} each", readable_duration(1 / speed));
-    if (options_.total > done_)
-      text += fmt::format(", {} left", readable_duration(static_cast<double>(options_.total - done_) / speed));
-  }
+  if (speed > 0 && parts >= kWithoutCount && options_.total > done_)
+    text += fmt::format(", {} left", readable_duration(static_cast<double>(options_.total - done_) / speed));
   if (!note_.empty()) text += ", " + note_;
-  // A line that wraps cannot be erased.
-  if (static_cast<int>(text.size()) >= surface_.columns) text.resize(std::max(surface_.columns - 1, 0));
   return text;
 }
 

@@ -16,6 +16,7 @@ struct ProgressOptions {
   std::int64_t start = 0;        ///< how many were done before, by the run that is continued
   bool quiet = false;            ///< show nothing (`--quiet`)
   double interval_seconds = .1;  ///< the line is drawn at most this often
+  double log_seconds = 30;       ///< without a terminal a line is written this often
 };
 
 /// Where a progress line is drawn and whose time it goes by. The default is standard error and the steady clock; tests
@@ -33,8 +34,9 @@ struct ProgressSurface {
 ///
 ///   simulate [#########...........] 46% 184/400 frames, 41.2/s, 6 s left, scene-0012
 ///
-/// It appears only when standard error is a terminal and the job is not quiet, and is gone after finish(). Every member
-/// may be called from any thread.
+/// On a terminal it is drawn over itself and gone after finish(); where it is too narrow, the bar goes first, then the
+/// rate, the count and the remaining time: the words of note() stay. Without a terminal, in a log, it becomes a line of
+/// its own every 30 seconds. A quiet job shows nothing. Every member may be called from any thread.
 ///
 ///   Progress progress({.task = "simulate", .unit = "frames", .total = 400, .quiet = common.quiet});
 ///   for (...) { ...; progress.advance(); }
@@ -59,6 +61,7 @@ class Progress {
   void draw(double now);
   void erase();
   std::string line(double now) const;
+  std::string line_with(double now, int parts) const;
   double rate(double now) const;
 
   ProgressOptions options_;

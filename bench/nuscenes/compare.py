@@ -1,7 +1,8 @@
 """Speed and memory beside nuscenes-devkit, both in one run on data of the official sizes.
 
-$(scripts/devkit_venv) bench/nuscenes/compare.py --program build/camber              both comparisons
+$(scripts/devkit_venv) bench/nuscenes/compare.py --program build/camber              all comparisons
 $(scripts/devkit_venv) bench/nuscenes/compare.py --program build/camber --only metrics
+$(scripts/devkit_venv) bench/nuscenes/compare.py --only python --python .venv/bin/python    camber.nuscenes.evaluate
 """
 
 import argparse
@@ -138,6 +139,27 @@ def compare_metrics(program, folder, repeats):
     }
 
 
+def compare_python(python, folder, repeats):
+    """Call against call, both inside a running Python: tables and results from the disk, to the summary."""
+    if not (folder / "results.json").exists():
+        subprocess.run([sys.executable, HERE / "generate.py", "validation", folder], check=True)
+    environment = {name: value for name, value in os.environ.items() if name not in FIXED}
+    environment["PYTHONPATH"] = str(HERE.parents[1] / "python")
+    command = [python, HERE / "python_run.py", folder, folder / "ours.json", str(repeats)]
+    answer = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    ours = json.loads(answer.stdout)
+    process = Run([sys.executable, HERE / "devkit_run.py", "metrics", folder, folder / "out"], folder / "devkit.txt")
+    theirs = json.loads((folder / "devkit.txt").read_text().splitlines()[-1])
+    agreement = Agreement(folder / "ours.json", folder / "out/metrics_summary.json")
+    ratio = theirs["seconds"] / ours["seconds"]
+    print("camber.nuscenes.evaluate %8.2f s %8.2f s CPU %8.0f MB" % (ours["seconds"], ours["cpu"], ours["megabytes"]))
+    print("nuscenes-devkit          %8.2f s %8.2f s CPU %8.0f MB" % (theirs["seconds"], process.cpu, process.megabytes))
+    print("metrics from Python: %.0f times faster than nuscenes-devkit, tables to summary (target: 60)" % ratio)
+    print("metrics from Python in CPU seconds: %.0f times less" % (process.cpu / ours["cpu"]))
+    print("metrics from Python, values: %s (target: all)" % agreement.text)
+    return {**ours, "speedup": ratio, "good": ratio >= 60 and agreement.equal == agreement.values}
+
+
 def compare_tables(program, folder, repeats):
     subprocess.run([sys.executable, HERE / "generate.py", "trainval", folder], check=True)
     size = sum(file.stat().st_size for file in (folder / "v1.0-trainval").iterdir()) / 1e9
@@ -181,15 +203,23 @@ def compare_tables(program, folder, repeats):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", default="build/camber")
-    parser.add_argument("--only", choices=["metrics", "tables"])
+    parser.add_argument("--python", type=Path, default=HERE.parents[1] / ".venv/bin/python", help="a Python with torch")
+    parser.add_argument("--folder", type=Path, help="keep the generated data there, or use what an earlier run left")
+    parser.add_argument("--only", choices=["metrics", "python", "tables"])
     parser.add_argument("--repeats", type=int, default=3, help="runs of camber; the fastest counts")
     parser.add_argument("--json", type=Path, help="write the values there")
     arguments = parser.parse_args()
     values = {}
-    for job, compare in (("metrics", compare_metrics), ("tables", compare_tables)):
-        if arguments.only in (None, job):
-            with tempfile.TemporaryDirectory() as folder:
-                values[job] = compare(Path(arguments.program).resolve(), Path(folder), arguments.repeats)
+    program = Path(arguments.program).resolve()
+    jobs = {
+        "metrics": (compare_metrics, program),
+        "python": (compare_python, arguments.python.absolute()),
+        "tables": (compare_tables, program),
+    }
+    for job in (arguments.only,) if arguments.only else jobs:
+        compare, subject = jobs[job]
+        with tempfile.TemporaryDirectory() as folder:
+            values[job] = compare(subject, arguments.folder or Path(folder), arguments.repeats)
     if arguments.json:
         arguments.json.write_text(json.dumps(values, indent=2) + "\n")
     sys.exit(0 if all(entry["good"] for entry in values.values()) else 1)

@@ -7,6 +7,7 @@ python devkit_run.py arithmetic              name what decides the last digits o
 
 import json
 import sys
+import time
 
 from nuscenes import NuScenes
 
@@ -25,6 +26,7 @@ def main():
         print(arithmetic())
         return
     job, folder = sys.argv[1:3]
+    start = time.perf_counter()
     nusc = NuScenes(version="v1.0-trainval", dataroot=folder, verbose=False)
     if job == "tables":
         print(
@@ -49,6 +51,7 @@ def main():
         verbose=False,
     )
     evaluation.main(render_curves=False)
+    print(json.dumps({"seconds": time.perf_counter() - start}))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,10 @@
 True
 """
 
+from . import faults, nn, nuscenes
 from ._library import DESCRIPTION as _DESCRIPTION
+from ._library import find_configurations as _find_configurations
+from ._program import run_program
 from .attention import (
     AttentionResult,
     AttentionStatistics,
@@ -23,12 +26,17 @@ from .attention import (
 )
 from .attention_bias import AttentionBias, BiasWindows
 from .bounded_scale import SCALE_PRESETS, BoundedScale, BoundsStage
+from .detector import Detection, Detector, DetectorSession
+from .frames import Frame, Objects
 from .scale_projection import project_after_step, project_scales
 from .sensors import BevGrid, CameraMap
 from .sparse_convolution import SparseIndices, build_sparse_indices, sparse_convolution
 from .structured_bias import Segments, StructuredBias, Windows, dense_mask
+from .worlds import report, simulate
+from .writing import DatasetWriter, RigSensor, SceneWriter
 
 __version__ = _DESCRIPTION["version"]
+configs = _find_configurations()  # the folder of the configurations: `camber train --config` takes a file of it
 
 __all__ = [
     "SCALE_PRESETS",
@@ -40,18 +48,33 @@ __all__ = [
     "BoundedScale",
     "BoundsStage",
     "CameraMap",
+    "DatasetWriter",
+    "Detection",
+    "Detector",
+    "DetectorSession",
+    "Frame",
+    "Objects",
+    "RigSensor",
+    "SceneWriter",
     "Segments",
     "SparseIndices",
     "StructuredBias",
     "Windows",
     "biased_attention",
     "build_sparse_indices",
+    "configs",
     "dense_mask",
     "explain_attention",
+    "faults",
     "merge",
+    "nn",
+    "nuscenes",
     "project_after_step",
     "project_scales",
+    "report",
+    "run_program",
     "scaled_dot_product_attention",
+    "simulate",
     "sparse_attention",
     "sparse_convolution",
 ]

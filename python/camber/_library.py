@@ -1,4 +1,4 @@
-"""Finds libcamber_ops.so, checks that it fits the torch that is running, and loads it."""
+"""Finds the shared libraries, checks that they fit the torch that is running, and loads them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,26 @@ import torch
 _NAME = "libcamber_ops.so"
 
 
-def find_library() -> Path:
-    """The library that CAMBER_LIBRARY names, else the one in the package, else the one of the source tree's build."""
+def find_library(name: str = _NAME) -> Path:
+    """A library in the folder of the one that CAMBER_LIBRARY names, else in the package, else in the source tree's build."""
     named = os.environ.get("CAMBER_LIBRARY")
     package = Path(__file__).resolve().parent
-    candidates = [Path(named)] if named else [package / _NAME, package.parents[1] / "build" / "src" / "ops" / _NAME]
+    folders = [Path(named).parent] if named else [package, package.parents[1] / "build" / "lib"]
+    candidates = [folder / name for folder in folders]
     for candidate in candidates:
         if candidate.is_file():
             return candidate
     raise ImportError(
-        f"[camber] {_NAME} must be at {' or '.join(map(str, candidates))}, found none: run `make build`, then "
-        "`pip install ./python`, or name the library in CAMBER_LIBRARY"
+        f"[camber] {name} must be at {' or '.join(map(str, candidates))}, found none: run `make build`, then "
+        "`pip install ./python`, or name libcamber_ops.so in CAMBER_LIBRARY"
+    )
+
+
+def find_configurations() -> Path:
+    """The folder of the configurations: in the package, else in the source tree."""
+    package = Path(__file__).resolve().parent
+    return next(
+        (folder for folder in (package / "configs", package.parents[1] / "configs") if folder.is_dir()), package
     )
 
 

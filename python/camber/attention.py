@@ -21,7 +21,7 @@ __all__ = [
     "sparse_attention",
 ]
 
-Implementation = Literal["auto", "fused", "streamed", "reference"]
+Implementation = Literal["auto", "fused", "corrected", "streamed", "reference"]
 
 
 class AttentionStatistics(NamedTuple):
@@ -232,11 +232,19 @@ def merge(outputs: Sequence[Tensor], logsumexps: Sequence[Tensor]) -> AttentionR
     return AttentionResult(output, joint.masked_fill(dead, -math.inf))
 
 
+def dropout_seed() -> int:
+    """A seed drawn from torch's default generator: a number, so that forward and backward draw the same weights.
+
+    item() breaks a compiled graph, which would keep the number otherwise.
+    """
+    return int(torch.randint(2**62, ()).item())
+
+
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attn_mask: Tensor | None = None,
+    attn_mask: Tensor | StructuredBias | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
@@ -245,7 +253,8 @@ def scaled_dot_product_attention(
     """torch.nn.functional.scaled_dot_product_attention, with a gradient for its float mask at a fused kernel's cost.
 
     query [*, Q, D], key [*, K, D], value [*, K, Dv]; attn_mask broadcasts to [*, Q, K]: bool, True = takes part, or
-    float, added to the scores. is_causal and attn_mask exclude each other. Dropout draws one seed from torch's default
+    float, added to the scores, or a StructuredBias, whose B is the product of all sizes before the heads. is_causal and a
+    tensor exclude each other. Dropout draws one seed from torch's default
     generator, so it follows torch.manual_seed (but not SDPA's own random numbers). A row that the mask removes throughout
     gives 0. float kernels take torch.finfo(torch.float32).min for -inf there, where torch gives the mean of all values.
 
@@ -258,7 +267,11 @@ def scaled_dot_product_attention(
     >>> output.sum().backward()
     >>> pair_bias.grad.shape
     torch.Size([4, 5, 7])
+    >>> bias = camber.StructuredBias.from_windows(torch.zeros(2, 5, 1, 2, dtype=torch.int64), 3, [(7, 1)], torch.ones(2, 5, 1))
+    >>> camber.scaled_dot_product_attention(q, k, v, bias).shape
+    torch.Size([2, 4, 5, 8])
     """
+    bias, attn_mask = (attn_mask, None) if isinstance(attn_mask, StructuredBias) else (None, attn_mask)
     if is_causal and attn_mask is not None:
         raise ValueError("[scaled_dot_product_attention] attn_mask must be None when is_causal is set, got both")
     for name, tensor in (("query", query), ("key", key), ("value", value)):
@@ -279,17 +292,16 @@ def scaled_dot_product_attention(
     elif is_causal:
         ones = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device)
         blocked = ones.triu(1)[None, None]
-    # Seeds reach the operator as a number, so that forward and backward draw the same weights.
-    seed = int(torch.randint(2**62, ()).item()) if dropout_p > 0 else 0
     output = biased_attention(
         _batch_and_heads(query),
         _batch_and_heads(key),
         _batch_and_heads(value),
+        bias,
         attn_mask=added,
         blocked_mask=blocked,
         softmax_scale=scale,
         dropout=dropout_p,
-        dropout_seed=seed,
+        dropout_seed=dropout_seed() if dropout_p > 0 else 0,
     ).output
     return output.reshape(*leading, query.shape[-2], value.shape[-1])
 

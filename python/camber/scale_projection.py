@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from .bounded_scale import ALL_SCALES, whole
+from .bounded_scale import ALL_SCALES, BoundedScale, whole
 
 # Running means of the gradient, in the names of torch and of those who follow it: a step goes against them.
 _MOMENTUM = ("momentum_buffer", "exp_avg")
@@ -50,9 +50,10 @@ def _tell_of_unknown(optimizer: torch.optim.Optimizer, state: dict[str, Any]) ->
 
 
 @torch.no_grad()
-def project_scales(optimizer: torch.optim.Optimizer) -> int:
-    """To be called after every `optimizer.step()`: puts the projected scales that it holds back onto their bounds.
+def project_scales(model_or_optimizer: torch.nn.Module | torch.optim.Optimizer) -> int:
+    """To be called after every `optimizer.step()`: puts the projected scales of a model or optimiser back onto their bounds.
 
+    Of a model, every BoundedScale in it; momentum is then the optimiser's own affair. Of an optimiser, those that it holds.
     Where an element was projected, momentum that points outward is zeroed: the state momentum_buffer (SGD, RMSprop) or
     exp_avg (Adam, AdamW and their kin); squares and the step count stay. Any optimiser will do: one without momentum has
     nothing to zero, and state of another name is left alone, which is told once. Returns how many elements were
@@ -64,9 +65,19 @@ def project_scales(optimizer: torch.optim.Optimizer) -> int:
     >>> optimizer = torch.optim.Adam(scale.parameters(), lr=0.1)
     >>> scale().square().backward()
     >>> optimizer.step()
-    >>> camber.project_scales(optimizer)
-    0
+    >>> camber.project_scales(optimizer), camber.project_scales(scale)
+    (0, 0)
     """
+    if isinstance(model_or_optimizer, torch.nn.Module):
+        scales = [module for module in model_or_optimizer.modules() if isinstance(module, BoundedScale)]
+        moves = [scale.project() for scale in scales]
+        return sum(int(whole(moved.above | moved.below).sum()) for moved in moves)
+    if not isinstance(model_or_optimizer, torch.optim.Optimizer):
+        raise TypeError(
+            "[project_scales] model_or_optimizer must be a torch.nn.Module or a torch.optim.Optimizer, got "
+            f"{type(model_or_optimizer).__name__}"
+        )
+    optimizer = model_or_optimizer
     decay = {id(p): float(group.get("weight_decay", 0.0)) for group in optimizer.param_groups for p in group["params"]}
     projected = 0
     for scale in [s for s in ALL_SCALES if id(s.raw) in decay]:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree
 
 WindowForm = Literal["box", "gaussian"]
 DenseLayout = Literal["batch_query_key", "query_batch_key", "batch_head_query_key"]
@@ -314,3 +315,9 @@ class StructuredBias:
         """
         parts = [*(self.windows or ()), *(self.segments or ())]
         return sum(part.numel() * part.element_size() for part in parts if part is not None)
+
+
+# A bias may be an argument of torch.export, and of what AOTInductor makes of it.
+for _parts in (Windows, Segments):
+    _pytree._register_namedtuple(_parts, serialized_type_name=f"camber.{_parts.__name__}")
+_pytree.register_dataclass(StructuredBias, serialized_type_name="camber.StructuredBias")

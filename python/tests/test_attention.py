@@ -9,13 +9,14 @@ from attention_inputs import BATCH, HEADS, KEYS, QUERIES, by_definition, make_in
 
 import camber
 
-IMPLEMENTATIONS = ["auto", "streamed", "reference"]
+IMPLEMENTATIONS = ["auto", "corrected", "streamed", "reference"]
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 @pytest.mark.parametrize("bias_heads", [1, HEADS])
 def test_output_is_the_definition(implementation, bias_heads):
     q, k, v, bias, mask = make_inputs(bias_heads=bias_heads)
+    mask = mask.detach()  # corrected refuses one that learns
     result = camber.biased_attention(q, k, v, bias, attn_mask=mask, implementation=implementation)
     output, logsumexp = by_definition(q, k, v, bias.materialize() + mask)
     torch.testing.assert_close(result.output, output)
@@ -61,7 +62,7 @@ def test_a_row_without_keys_gives_zero_and_minus_infinity():
     assert torch.isfinite(k.grad).all()
 
 
-@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("implementation", ["auto", "streamed", "reference"])
 def test_statistics_are_those_of_the_weights(implementation):
     q, k, v, bias, mask = make_inputs()
     statistics = camber.biased_attention(

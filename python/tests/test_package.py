@@ -49,18 +49,20 @@ def test_a_missing_library_is_told_in_a_sentence(tmp_path):
     answer = run("import camber", PYTHONPATH=str(ROOT / "python"), CAMBER_LIBRARY=str(missing))
     assert last_line(answer.stderr) == (
         f"ImportError: [camber] libcamber_ops.so must be at {missing}, found none: run `make build`, then "
-        "`pip install ./python`, or name the library in CAMBER_LIBRARY"
+        "`pip install ./python`, or name libcamber_ops.so in CAMBER_LIBRARY"
     )
 
 
 def test_installs_with_the_library_inside(tmp_path):
     """pip install ./python, without isolation and without the network, into a folder of its own."""
-    pip = [sys.executable, "-m", "pip", "install", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "install", "--no-build-isolation", "--no-index", "--no-deps"]
     environment = {**os.environ, "CAMBER_LIBRARY": str(LIBRARY)}
     done = call([*pip, "--target", str(tmp_path), str(ROOT / "python")], environment)
     assert done.returncode == 0, done.stderr
     installed = tmp_path / "camber"
-    assert {"py.typed", "libcamber_ops.so", "libcamber_ops.json"} <= {file.name for file in installed.iterdir()}
+    assert {"py.typed", "libcamber_ops.so", "libcamber_ops.json", "libcamber_program.so", "configs"} <= {
+        file.name for file in installed.iterdir()
+    }
     code = "import camber, camber._library as l; print(camber.__version__, l.find_library())"
     answer = run(code, PYTHONPATH=str(tmp_path))
     assert answer.stdout.split() == [camber.__version__, str(installed / "libcamber_ops.so")], answer.stderr

@@ -157,7 +157,7 @@ def test_errors_are_sentences():
         ),
     )
     raises(
-        "[biased_attention] implementation must be auto, fused, streamed or reference, got 'fast'",
+        "[biased_attention] implementation must be auto, fused, corrected, streamed or reference, got 'fast'",
         lambda: camber.biased_attention(*(torch.zeros(1, 1, n, 4) for n in (2, 3, 3)), implementation="fast"),
     )
 

@@ -1,7 +1,8 @@
-"""Compares `camber metrics` with the running nuscenes-devkit on random result sets, and on what the devkit refuses.
+"""Compares `camber metrics`, or camber.nuscenes in Python, with the running nuscenes-devkit on random result sets, and on what the devkit refuses.
 
     $(scripts/devkit_venv) tests/eval/devkit/agreement.py --program build/camber --sets 50
     .venv-devkit/bin/python tests/eval/devkit/agreement.py --own-arithmetic --sets 10
+    $(scripts/devkit_venv) tests/eval/devkit/agreement.py --python .venv/bin/python --sets 50    camber.nuscenes.evaluate
 
 scripts/devkit_venv fixes the arithmetic of numpy, and with it every value is the same to the last bit. With what the
 processor suggests to numpy, the devkit's own values move in their last bits from machine to machine.
@@ -13,10 +14,12 @@ import copy
 import io
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
 import warnings
+from functools import partial
 from pathlib import Path
 
 from nuscenes.eval.common.config import config_factory
@@ -195,6 +198,37 @@ def run_camber(program, root, case, extra=()):
     return subprocess.run(command + list(extra), capture_output=True, text=True, check=False)
 
 
+class PythonEvaluations:
+    """camber.nuscenes in a process of the Python that has torch, in the form in which the program answers."""
+
+    def __init__(self, python):
+        here = Path(__file__).resolve().parent
+        environment = {**os.environ, "PYTHONPATH": str(here.parents[2] / "python")}
+        for name in ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES"):  # those of the devkit's numpy
+            environment.pop(name, None)
+        self.process = subprocess.Popen(
+            [python, here / "python_evaluations.py"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def __call__(self, root, case, extra=()):
+        request = {
+            "root": str(root),
+            "version": case.world.version,
+            "split": case.split,
+            "config": case.config is not None,
+            "threads": int(extra[1]) if extra else 0,
+        }
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        error = answer.get("error", "")
+        return subprocess.CompletedProcess([], 1 if error else 0, json.dumps(answer.get("summary")), error)
+
+
 class Difference:
     """The largest difference between two trees of numbers, and how many are equal to the last bit."""
 
@@ -221,7 +255,7 @@ class Difference:
             assert ours == theirs, (position, ours, theirs)
 
 
-def compare_set(program, number):
+def compare_set(ours_of, number):
     """Returns the difference of one random set; the set's edge cases follow from its number."""
     case = Case(1000 + number, EDGES[number % len(EDGES)])
     with tempfile.TemporaryDirectory() as folder:
@@ -232,7 +266,7 @@ def compare_set(program, number):
             theirs = run_devkit(root, case)
         except Exception as caught:
             error = caught
-        answer = run_camber(program, root, case)
+        answer = ours_of(root, case)
         if error is not None:
             if answer.returncode == 0:
                 raise SystemExit("set %d (%s): the devkit refuses (%r), camber does not" % (number, case.edge, error))
@@ -249,7 +283,7 @@ def compare_set(program, number):
         difference.summary = "mAP %.4f, NDS %.4f" % (ours["mean_ap"], ours["nd_score"])
         difference.compare(json.loads((root / "details.json").read_text()), theirs[1], "details")
         for threads in ("1", "3"):
-            again = json.loads(run_camber(program, root, case, ["--threads", threads]).stdout)
+            again = json.loads(ours_of(root, case, ["--threads", threads]).stdout)
             for key in ours:
                 if key != "eval_time" and json.dumps(again[key]) != json.dumps(ours[key]):
                     raise SystemExit("set %d: %s depends on the number of threads" % (number, key))
@@ -259,15 +293,17 @@ def compare_set(program, number):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", default="build/camber")
+    parser.add_argument("--python", help="a Python with torch: compare camber.nuscenes instead of the program")
     parser.add_argument("--sets", type=int, default=50)
     parser.add_argument("--own-arithmetic", action="store_true", help="ask for %g, not for the last bit" % TOLERANCE)
     parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()
+    ours_of = PythonEvaluations(arguments.python) if arguments.python else partial(run_camber, arguments.program)
     worst, same, values, agreed, compared, refused = 0.0, 0, 0, 0, 0, 0
     number = -1
     while compared < arguments.sets:  # sets that both refuse are counted on their own
         number += 1
-        difference = compare_set(arguments.program, number)
+        difference = compare_set(ours_of, number)
         edge = EDGES[number % len(EDGES)]
         if difference is None:
             refused += 1
