@@ -24,15 +24,21 @@ from proofs.report import Proof
 
 NAMES = (
     "attention",
+    "cluster",
     "cmt",
+    "cmt_finetune",
     "detector",
     "fewshot",
     "health",
+    "hostile",
     "nuscenes",
     "nuscenes_speed",
+    "own_data",
+    "python",
     "random_comparison",
     "study",
     "training",
+    "wheel",
     "world",
 )
 

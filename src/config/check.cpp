@@ -188,8 +188,8 @@ class Checker {
     } else {
       refuse(value, path, description);
     }
-    const bool inside = number >= description.range.min && number <= description.range.max;
-    if (!inside) refuse(value, path, description);  // NaN lies nowhere
+    const bool inside = number >= description.range.min && number <= description.range.max;  // NaN lies nowhere
+    if (!inside || !std::isfinite(number)) refuse(value, path, description);
     value.data = number;
   }
 

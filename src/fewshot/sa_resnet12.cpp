@@ -41,7 +41,7 @@ torch::Tensor mix_styles(const torch::Tensor& maps) {
   // Beta(a, a) from two gamma draws.
   const auto gamma = torch::_standard_gamma(torch::full({2, maps.size(0), 1, 1, 1}, 0.1, maps.options()));
   const auto weight = (gamma[0] + 1e-12) / (gamma[0] + gamma[1] + 2e-12);
-  const auto other = torch::randperm(maps.size(0), torch::kLong);
+  const auto other = torch::randperm(maps.size(0), torch::kLong).to(maps.device());
   const auto mixed_mean = weight * mean + (1 - weight) * mean.index_select(0, other);
   const auto mixed_deviation = weight * deviation + (1 - weight) * deviation.index_select(0, other);
   return (maps - mean) / deviation * mixed_deviation + mixed_mean;

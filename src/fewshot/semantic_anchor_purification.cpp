@@ -34,11 +34,18 @@ torch::Tensor class_means(const torch::Tensor& features, const torch::Tensor& la
   const auto counts = torch::bincount(labels, /*weights=*/{}, n_way);
   TORCH_CHECK_VALUE(counts.size(0) == n_way, "[class_means] labels must lie below ", n_way, ", got ",
                     counts.size(0) - 1);
-  const auto* count = counts.data_ptr<std::int64_t>();
+  const auto on_host = counts.cpu();
+  const auto* count = on_host.const_data_ptr<std::int64_t>();
   for (std::int64_t c = 0; c < n_way; ++c)
     TORCH_CHECK_VALUE(count[c] > 0, "[class_means] every class must have an example in the support, but class ", c,
                       " of ", n_way, " has none");
-  const auto sums = torch::zeros({n_way, features.size(1)}, features.options()).index_add(0, labels, features);
+  // A product has one order of its sums; what a GPU adds up by index has none.
+  const auto sums = features.is_cpu()
+                        ? torch::zeros({n_way, features.size(1)}, features.options()).index_add(0, labels, features)
+                        : labels.unsqueeze(0)
+                              .eq(torch::arange(n_way, labels.options()).unsqueeze(1))
+                              .to(features.scalar_type())
+                              .matmul(features);
   return sums / counts.to(features.scalar_type()).unsqueeze(1);
 }
 

@@ -1,5 +1,6 @@
 #include "camber/storage/file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -20,9 +21,7 @@ namespace {
 // Closes on every way out.
 class OpenFile {
  public:
-  explicit OpenFile(const std::filesystem::path& path) : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (descriptor_ < 0) fail(path);
-  }
+  explicit OpenFile(const std::filesystem::path& path) : descriptor_(open_regular_file(path)) {}
   ~OpenFile() { close(descriptor_); }
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
@@ -33,6 +32,34 @@ class OpenFile {
 };
 
 }  // namespace
+
+int open_regular_file(const std::filesystem::path& path) {
+  // Opening a FIFO for reading waits for its writer unless O_NONBLOCK is set, which regular files do not mind.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) fail(path);
+  struct stat status {};
+  if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) return descriptor;
+  close(descriptor);
+  throw std::runtime_error(fmt::format("[storage] {} must be a regular file to be read, got {}", path.string(),
+                                       S_ISDIR(status.st_mode) ? "a folder" : "a FIFO, a device or a socket"));
+}
+
+void check_inside(const std::filesystem::path& folder, const std::filesystem::path& file) {
+  const std::filesystem::path root = std::filesystem::weakly_canonical(folder);
+  const std::filesystem::path real = std::filesystem::weakly_canonical(file);
+  if (std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first != root.end())
+    throw std::runtime_error(fmt::format("[storage] {} must lie inside {}, but leads outside, to {}", file.string(),
+                                         folder.string(), real.string()));
+}
+
+void check_new_folder(const std::filesystem::path& path, std::string_view op, std::string_view option) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return;
+  if (std::filesystem::is_directory(path, error) && std::filesystem::is_empty(path, error)) return;
+  throw std::invalid_argument(fmt::format("[{}] {} must be a new or an empty folder, got {}, which {}", op, option,
+                                          path.string(),
+                                          std::filesystem::is_directory(path, error) ? "holds files" : "is a file"));
+}
 
 std::string read_file(const std::filesystem::path& path) {
   const OpenFile file(path);
@@ -54,8 +81,6 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   const OpenFile file(path);
   struct stat status {};
   if (fstat(file.descriptor(), &status) != 0) fail(path);
-  if (!S_ISREG(status.st_mode))
-    throw std::runtime_error(fmt::format("[storage] {} must be a regular file to be read", path.string()));
   size_ = static_cast<std::size_t>(status.st_size);
   if (size_ == 0) return;
   void* address = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);

@@ -79,6 +79,13 @@ class CommandTest : public testing::Test {
   Program program_{"A program.", "1.2.3"};
 };
 
+TEST_F(CommandTest, AnArgumentMayBeCalledLikeASubCommand) {
+  for (const char* name : {"train", "world", "make"}) {
+    EXPECT_EQ(run({"world", "make", name, "--out", "y"}), 7) << name;
+    EXPECT_EQ(arguments_.input, name);
+  }
+}
+
 TEST_F(CommandTest, TakesEveryKindOfOption) {
   EXPECT_EQ(
       run({"world",  "make",      "data",   "--out",    "a b",     "--scenes=-3", "--first",   "18446744073709551615",

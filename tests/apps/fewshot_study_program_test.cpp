@@ -73,7 +73,7 @@ TEST_F(FewshotStudyProgram, RunsEveryArmWithEverySeedAndRepeatsNone) {
   // The numbers are those of the same run by itself.
   const Answer alone = call("fewshot --config tiny.toml --seed 2 --threads 1 --quiet --format json");
   ASSERT_EQ(alone.code, 0) << alone.errors;
-  const auto result = nlohmann::json::parse(alone.output);
+  const auto result = OrderedJson::parse(alone.output);
   const OrderedJson& values = all.at("tiny_sap_s2")["values"];
   EXPECT_EQ(values["5-way 5-shot/accuracy"], result["settings"][1]["accuracy"]);
   EXPECT_EQ(values["leak/purified/leak_index"], result["leak"][1]["leak_index"]);

@@ -291,13 +291,48 @@ TEST_F(StudyProgram, AnEstimateLeavesNothingBehind) {
   EXPECT_EQ(names(), before);
 }
 
+// Every command of the list in a process of its own, from another folder, the base started twice at once.
+TEST_F(StudyProgram, RunsOneByOneAsListed) {
+  std::string one_arm = kTiny;
+  one_arm.replace(one_arm.find("plain,trust,fixed_0,rule"), 24, "plain");
+  const auto list = [&] {
+    const Answer answer = call("study list --out listed " + one_arm + " --format json");
+    EXPECT_EQ(answer.code, 0) << answer.errors;
+    return OrderedJson::parse(answer.output);
+  };
+  const OrderedJson before = list();
+  std::vector<std::string> names;
+  for (const OrderedJson& run : before) names.push_back(run["name"]);
+  ASSERT_EQ(names, (std::vector<std::string>{"world", "base_s0", "plain_s0"}));
+  EXPECT_EQ(before[2]["needs"], OrderedJson({"world", "base_s0"}));
+  EXPECT_TRUE(before[0]["done"].get<bool>());  // that of the other study
+  EXPECT_FALSE(before[1]["done"].get<bool>());
+
+  const Answer early = call("study run plain_s0 --out listed --seeds 1 --only plain");
+  EXPECT_EQ(early.code, 1);
+  EXPECT_NE(early.errors.find("plain_s0 needs base_s0, which is not done"), std::string::npos) << early.errors;
+  EXPECT_EQ(call("study run trst_s0 --out listed").code, 2);
+  const auto command_of = [&](std::size_t run) {
+    std::string words;
+    for (const std::string word : before[run]["command"]) words += "'" + word + "' ";
+    return "cd / && " + words;
+  };
+  const std::string twice = "(" + command_of(1) + ") & first=$!; " + command_of(1) + "; wait $first";
+  ASSERT_EQ(std::system(("sh -c \"" + twice + "\" > /dev/null 2>&1").c_str()), 0);
+  ASSERT_EQ(std::system(("sh -c \"" + command_of(2) + "\" > /dev/null 2>&1").c_str()), 0);
+  EXPECT_TRUE(list()[2]["done"].get<bool>());
+  for (const auto& [name, record] : records("listed")) EXPECT_EQ(record, records("whole").at(name)) << name;
+  const Answer text = call("study list --out listed --resume --seeds 1 --only plain");
+  EXPECT_NE(text.output.find("plain_s0\tworld,base_s0\tdone\t"), std::string::npos) << text.output;
+}
+
 TEST_F(StudyProgram, RefusesWithOneSentence) {
   const auto refused = [&](const std::string& arguments, const std::string& words) {
     const Answer answer = call(arguments);
     EXPECT_EQ(answer.code, 2) << arguments;
     EXPECT_NE(answer.errors.find(words), std::string::npos) << answer.errors;
   };
-  refused("study", "needs a sub-command: run, estimate, tables, publish or fewshot");
+  refused("study", "needs a sub-command: run, list, estimate, tables, publish or fewshot");
   refused("study run", "--out is required");
   refused("study tables", "--from is required");
   refused("study publish --from whole", "--to is required");
@@ -321,7 +356,7 @@ TEST_F(StudyProgram, AnswersTheFormsOfEarlierVersionsWithTheNewOnes) {
   answered("study --config configs/study.toml --out new", "--config is now given as 'camber study run --out FOLDER'");
   answered("study --base_steps=4", "--base_steps is now given as 'camber study run --out FOLDER'");
   answered("study --out new --estimate", "--estimate is now given as 'camber study estimate --out FOLDER'");
-  answered("study --out new --run trust_s0", "--run is now given as 'camber study run --out FOLDER --one RUN'");
+  answered("study --out new --run trust_s0", "--run is now given as 'camber study run RUN --out FOLDER'");
   answered("study --tables --out whole", "--tables is now given as 'camber study tables --from FOLDER'");
   answered("study --out whole --publish there",
            "--publish is now given as 'camber study publish --from FOLDER --to FOLDER'");

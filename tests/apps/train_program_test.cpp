@@ -187,6 +187,49 @@ TEST_F(TrainProgram, PredictsResultsThatTheMetricsAccept) {
   EXPECT_EQ(storage::read_file(folder_ / "strip.png").substr(1, 3), "PNG");
 }
 
+TEST_F(TrainProgram, DrawsAFrameBesideItsFaultAndTheSceneAsAPage) {
+  const Json splits = Json::parse(storage::read_file(folder_ / "world/v1.0-simulated/splits.json"));
+  const std::string scene = " --scene " + splits["val"][0].get<std::string>();
+  const Answer pair =
+      call("predict --run run" + scene + " --frame 1 --faults lidar_off --beside-clean --score 0 --image pair.jpg");
+  ASSERT_EQ(pair.code, 0) << pair.errors;
+  EXPECT_EQ(storage::read_file(folder_ / "pair.jpg").substr(0, 2), "\xFF\xD8");
+  const Answer view = call("view run" + scene + " --faults lidar_off --score 0 --out scene.html --format json");
+  ASSERT_EQ(view.code, 0) << view.errors;
+  EXPECT_LT(json_of(view.output)["bytes"], 15'000'000);
+  const std::string html = storage::read_file(folder_ / "scene.html");
+  const std::string mark = "<script type=\"application/json\" id=\"data\">";
+  const std::size_t begin = html.find(mark) + mark.size();
+  const Json page = Json::parse(html.substr(begin, html.find("</script>", begin) - begin));
+  EXPECT_EQ(page["conditions"], (Json{"clean", "lidar_off"}));
+  EXPECT_EQ(page["frames"].size(), json_of(view.output)["frames"]);
+  const Json& frame = page["frames"][0];
+  EXPECT_GE(frame["views"][0]["points"], 0);
+  EXPECT_EQ(frame["views"][1]["points"], -1) << "the LiDAR is off";
+  const Json& found = frame["views"][0]["found"][0];
+  EXPECT_EQ(found["trust"].size(), 2U);
+  ASSERT_EQ(found["mass"].size(), 7U) << "the grid and six cameras";
+  double mass = 0;
+  for (const Json& share : found["mass"]) mass += share.get<double>();
+  EXPECT_NEAR(mass, 1, 1e-2);
+  EXPECT_EQ(found["window"]["cameras"].size(), 6U);
+  const Answer bare = call("view --data world" + scene + " --out data.html");
+  EXPECT_EQ(bare.code, 0) << bare.errors;
+  const auto refused = [this](const std::string& words, const std::string& sentence) {
+    const Answer answer = call(words);
+    EXPECT_EQ(answer.code, 2) << words;
+    EXPECT_NE(answer.errors.find(sentence), std::string::npos) << answer.errors;
+  };
+  refused("predict --run run --image found.webp",
+          "[predict] --image must end in .png, .jpg or .jpeg, got 'found.webp'");
+  refused("predict --run run --out r.json --frame 1", "--frame must come with --image");
+  refused("predict --run run --image a.png --beside-clean", "--beside-clean must be given with --faults");
+  refused("predict --run run --image a.png --frame 99999", "[predict] --frame must be 0 to ");
+  refused("view --scene x --out a.html", "[view] one of RUN, --checkpoint FILE and --data DIR must be given");
+  refused("view run --scene scene-00000 --out a.html", "the nearest is 'scene-000");
+  refused("view run" + scene + " --out a.png", "[view] --out must end in .html or .htm");
+}
+
 TEST_F(TrainProgram, LearnsFromMapsOfOtherEncoders) {
   fs::create_directories(folder_ / "maps");
   std::vector<float> bev(std::size_t{8} * 32 * 32), cameras(std::size_t{6} * 8 * 6 * 15);
@@ -233,8 +276,8 @@ TEST_F(TrainProgram, TimesEveryStage) {
   EXPECT_EQ(report["keys"], 1024 + 540);
   std::vector<std::string> stages;
   for (const Json& row : report["frame"]) stages.push_back(row["stage"]);
-  EXPECT_EQ(stages,
-            (std::vector<std::string>{"decode", "cues", "collate", "voxelise", "encode", "head", "boxes", "detect"}));
+  EXPECT_EQ(stages, (std::vector<std::string>{"decode", "cues", "collate", "voxelise", "points", "images", "positions",
+                                              "head", "boxes", "detect"}));
   EXPECT_EQ(report["training"].size(), 5U);
 }
 

@@ -88,8 +88,8 @@ struct EncoderOptions {
   void visit(Visitor& visitor) {
     visitor("kind", kind, "conv4 and sa_resnet12 for images, mlp for tables, identity for features");
     visitor("channels", channels, "conv4: channels of every block; sa_resnet12: of the first stage (64 at full size)",
-            config::Range{.min = 1});
-    visitor("width", width, "mlp: width of its layers and of the feature", config::Range{.min = 1});
+            config::Range{.min = 1, .max = 4096});
+    visitor("width", width, "mlp: width of its layers and of the feature", config::Range{.min = 1, .max = 65536});
     visitor("mix_style", mix_style, "sa_resnet12: chance that a batch mixes its styles in training",
             config::Range{.min = 0, .max = 1});
     visitor("drop_block", drop_block, "sa_resnet12: share of the last two stages' maps dropped in blocks",

@@ -3,10 +3,22 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace camber::storage {
 
-/// The whole content of a file; throws std::runtime_error that names the path and the reason.
+/// The descriptor of a regular file opened for reading, which the caller closes. A FIFO, a device, a socket or a folder
+/// is refused at once, without waiting for whoever might write to it; throws std::runtime_error that names the path.
+int open_regular_file(const std::filesystem::path& path);
+
+/// Throws std::runtime_error when the file, its symbolic links followed, lies outside of the folder.
+void check_inside(const std::filesystem::path& folder, const std::filesystem::path& file);
+
+/// Throws std::invalid_argument unless the path can become a folder of its own: nothing is there, or an empty folder.
+/// `op` begins the sentence, `option` names what the user gave.
+void check_new_folder(const std::filesystem::path& path, std::string_view op, std::string_view option);
+
+/// The whole content of a regular file; throws std::runtime_error that names the path and the reason.
 std::string read_file(const std::filesystem::path& path);
 
 /// A file mapped for reading: its pages come from the disk when they are touched. The bytes stay valid while the object
