@@ -4,7 +4,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 export CAMBER_DATA ?= ../shared/data
 
-.PHONY: help setup build demo test docs prove bench bench-peers lint format asan clean
+.PHONY: help setup build wheel demo test docs prove bench bench-peers lint format asan clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -15,6 +15,9 @@ setup:  ## install what this machine lacks (a no-op the second time)
 build: setup  ## build the program at build/camber, the libraries, the tests and the benchmarks
 	@cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build --preset release
+
+wheel: build  ## pack operators, program, configurations and Python package into dist/camber-*.whl
+	@scripts/wheel
 
 demo: build  ## the main job: see the mechanism at work and checked
 	@scripts/demo
@@ -44,4 +47,4 @@ asan: setup  ## the tests under the address and undefined-behaviour sanitizers
 	@scripts/asan
 
 clean:  ## remove what was built (the virtual environment stays)
-	@rm -rf build build-debug build-asan build-fuzz
+	@rm -rf build build-debug build-asan build-fuzz dist

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import struct
 import time
 from pathlib import Path
 
@@ -22,24 +21,11 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from detector_peer_model import CELL, CELLS, CLASSES, IMAGE, LAYERS, QUERIES, REACH, TASKS, WIDTH, Detector
+from dump_file import read_dump
 
 REFERENCE_HEIGHT = -1.0
 CODE_WEIGHTS = (2.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.2, 0.2)
 GROUPS, MARGIN = 3, 1.0
-
-
-def read_safetensors(path: Path) -> dict[str, Tensor]:
-    data = path.read_bytes()
-    (length,) = struct.unpack("<Q", data[:8])
-    types = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
-    tensors = {}
-    for name, entry in json.loads(data[8 : 8 + length]).items():
-        if name == "__metadata__":
-            continue
-        begin, end = (8 + length + offset for offset in entry["data_offsets"])
-        array = np.frombuffer(data[begin:end], types[entry["dtype"]]).reshape(entry["shape"]).copy()
-        tensors[name] = torch.from_numpy(array)
-    return tensors
 
 
 # --- names of our file to names of this model ---
@@ -200,7 +186,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
-    tensors = read_safetensors(arguments.file)
+    tensors = read_dump(arguments.file)
     model = Detector().to(memory_format=torch.channels_last)
     load(model, tensors)
     batch = make_batch(tensors)

@@ -9,19 +9,19 @@ turns, and the memory of the first run is that of a fresh process. A package tha
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
-import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from peer_process import PeerProcess, parse_arguments, show, status_bytes
 
 BATCH, HEADS, WIDTH, QUERIES, KEYS = 1, 8, 32, 900, 22384
 CAMERAS, GRID, MAP = 6, (128, 128), (50, 20)  # (columns, rows)
@@ -197,13 +197,6 @@ PEERS: dict[str, Callable[[Load, int], Callable[[], Any]]] = {
 # --- a peer's process ---
 
 
-def status_bytes(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field):
-            return 1024 * int(line.split()[1])
-    raise RuntimeError(f"/proc/self/status has no {field}")
-
-
 def serve(name: str, folder: Path, threads: int) -> None:
     """Answers each line on standard input: `first` (memory of the first run, and the output), `run` (a time)."""
     # Inputs are copied into memory: pages of a mapped file would be counted when a run first reads them.
@@ -212,9 +205,9 @@ def serve(name: str, folder: Path, threads: int) -> None:
     for line in sys.stdin:
         if line.strip() == "first":
             Path("/proc/self/clear_refs").write_text("5")
-            begin = status_bytes("VmRSS:")
+            begin = status_bytes("VmRSS")
             output = np.asarray(run())
-            extra = (status_bytes("VmHWM:") - begin - output.nbytes) / 2**20
+            extra = (status_bytes("VmHWM") - begin - output.nbytes) / 2**20
             np.save(folder / f"{name.replace('/', '_')}_output.npy", output)
             print(extra, flush=True)
         else:
@@ -223,33 +216,13 @@ def serve(name: str, folder: Path, threads: int) -> None:
             print(1e3 * (time.perf_counter() - began), flush=True)
 
 
-class Peer:
-    """The parent's end of a peer's process."""
+class Peer(PeerProcess):
+    """A way to compute the attention, in a process of its own."""
 
-    def __init__(self, name: str, folder: Path, threads: int) -> None:
-        self.name, self.best = name, math.inf
-        command = [sys.executable, __file__, "--serve", name, "--folder", str(folder), "--threads", str(threads)]
-        # Threads that wait without spinning: an idle peer must not disturb the one that runs.
-        environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-        self.available = self.process.stdout.readline().strip() == "ready"
-
-    def ask(self, what: str) -> float:
-        self.process.stdin.write(what + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise RuntimeError(f"[bench peers] {self.name} ended before it answered")
-        return float(answer)
+    best = math.inf
 
     def time_once(self) -> None:
-        self.best = min(self.best, self.ask("run"))
-
-    def end(self) -> None:
-        self.process.stdin.close()
-        self.process.wait()
+        self.best = min(self.best, float(self.ask("run")))
 
 
 # --- the run ---
@@ -282,9 +255,9 @@ def measure(threads: int, repeats: int) -> dict[str, Any]:
         make_problem(folder)
         peers, missing = [], []
         for name in PEERS:
-            peer = Peer(name, folder, threads)
+            peer = Peer(__file__, name, folder, threads)
             (peers if peer.available else missing).append(peer)
-        memory = {peer.name: peer.ask("first") for peer in peers}
+        memory = {peer.name: float(peer.ask("first")) for peer in peers}
         check_outputs(peers, folder)
         peak = measured_peak(threads)
         for _ in range(repeats):
@@ -336,30 +309,21 @@ def versions() -> dict[str, str]:
     return found
 
 
+def lines_of(row: dict[str, Any]) -> Iterator[str]:
+    yield (
+        f"{row['name']:<28} {row['milliseconds']:8.1f} {row['gflops']:8.1f} {100 * row['share_of_peak']:7.1f} "
+        f"{row['extra_megabytes']:9.1f} {row['speedup']:6.2f}"
+    )
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of every peer")
-    parser.add_argument("--repeats", type=int, default=7, help="runs of each peer, in turns; the best counts")
-    parser.add_argument("--out", type=Path, help="JSON file to write beside the table")
-    parser.add_argument("--serve", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parse_arguments(__doc__, repeats=7, clocks=False)
     if arguments.serve:
         serve(arguments.serve, arguments.folder, arguments.threads)
         return
     answer = measure(arguments.threads, arguments.repeats)
-    print(f"{'':<28} {'ms':>8} {'GFLOP/s':>8} {'% peak':>7} {'extra MB':>9} {'x':>6}")
-    for row in answer["rows"]:
-        print(
-            f"{row['name']:<28} {row['milliseconds']:8.1f} {row['gflops']:8.1f} {100 * row['share_of_peak']:7.1f} "
-            f"{row['extra_megabytes']:9.1f} {row['speedup']:6.2f}"
-        )
-    for name in answer["missing"]:
-        print(f"{name:<28} not measured: the package is not installed or failed above")
-    if arguments.out:
-        part = arguments.out.with_suffix(".part")
-        part.write_text(json.dumps(answer, indent=2) + "\n")
-        part.replace(arguments.out)
+    head = f"{'':<28} {'ms':>8} {'GFLOP/s':>8} {'% peak':>7} {'extra MB':>9} {'x':>6}"
+    show(answer, head, lines_of, arguments.out)
 
 
 if __name__ == "__main__":

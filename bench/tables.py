@@ -229,6 +229,38 @@ def sparse_encoder(answer):
     return text + table(head, cells)
 
 
+def cmt_frames(answer):
+    clock = {"wall": "wall time", "processor": "processor time divided by the threads"}[answer["clock"]]
+    text = f"Threads: {answer['threads']}; {clock}, best of {answer['repeats']}, in turns.\n\n"
+    head = [
+        "",
+        "cloud",
+        "ms",
+        "times faster than `torch`",
+        "MB above the weights",
+        "best 100 moved, m",
+        "logits differ by",
+    ]
+    cells = [
+        [
+            f"`{row['name']}`",
+            row["cloud"],
+            number(row["milliseconds"], 0),
+            number(row["speedup"], 2),
+            number(row["memory"], 0),
+            number(row["moved"], 3),
+            f"{row['logits']:.0e}",
+        ]
+        for row in answer["rows"]
+    ]
+    stages = [
+        [f"`{row['name']}`", ", ".join(f"{stage} {number(value, 0)}" for stage, value in row["stages"].items())]
+        for row in answer["rows"]
+        if row["cloud"] == "key frame"
+    ]
+    return text + table(head, cells) + "\n\n" + table(["", "stages on the key frame, ms"], stages)
+
+
 def all_tables():
     run, avx2, others = load("attention.json"), load("attention_avx2.json"), load("peers.json")
     grown = load("scaling.json")
@@ -248,6 +280,9 @@ def all_tables():
     encoder = load("sparse_encoder.json")
     if encoder:
         tables["sparse_encoder"] = sparse_encoder(encoder)
+    frames = load("cmt.json")
+    if frames:
+        tables["cmt"] = cmt_frames(frames)
     return tables
 
 

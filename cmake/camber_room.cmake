@@ -32,7 +32,7 @@ endfunction()
 
 # The public rooms, whose headers are installed, and the rooms that these link.
 set(camber_public_rooms ops nn geometry detection train nuscenes sensors episodes eval config storage)
-set(camber_installed_rooms ${camber_public_rooms} weights health drawing random kernels json threads)
+set(camber_installed_rooms ${camber_public_rooms} distributed weights health drawing random kernels json threads)
 
 # camber_add_room(<room> SOURCES <files> [NEEDS <rooms and libraries, public>] [USES <libraries, private>] [HOT])
 # makes the static library camber_<room> with the alias camber::<room>, under which public rooms are installed. HOT rooms have

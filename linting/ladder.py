@@ -35,7 +35,7 @@ class Owners:
 
     def of(self, path: str) -> set[str]:
         room = room_of(path)
-        folder = "apps/camber" if room == "apps" else f"src/{room}"
+        folder = str(pathlib.PurePath(path).parent) if room == "apps" else f"src/{room}"
         source = f"{folder}/{pathlib.PurePath(path).stem}.cpp"
         return self.by_source.get(source) or self.by_room.get(room or "", set())
 

@@ -45,15 +45,29 @@ void Camera::validate() const {
     if (!std::isfinite(element)) refuse("lidar_to_image must be finite, got " + std::to_string(element));
 }
 
+bool can_project(const Matrix3& k) {
+  const double determinant =
+      k[0] * (k[4] * k[8] - k[5] * k[7]) - k[1] * (k[3] * k[8] - k[5] * k[6]) + k[2] * (k[3] * k[7] - k[4] * k[6]);
+  return std::isfinite(determinant) && std::abs(determinant) > 1e-12;
+}
+
 ImageTransform ImageTransform::fit_bottom(std::int64_t source_width, std::int64_t source_height, std::int64_t width,
                                           std::int64_t height, Resampling resampling) {
+  return crop_bottom(source_width, source_height, width, height, {}, resampling);
+}
+
+ImageTransform ImageTransform::crop_bottom(std::int64_t source_width, std::int64_t source_height, std::int64_t width,
+                                           std::int64_t height, const ImageCrop& crop, Resampling resampling) {
   if (source_width < 1 || source_height < 1 || width < 1 || height < 1)
     throw std::invalid_argument("[ImageTransform] sizes must be at least 1");
-  ImageTransform result{.width = width, .height = height, .resampling = resampling};
-  result.resize = std::max(static_cast<double>(height) / static_cast<double>(source_height),
-                           static_cast<double>(width) / static_cast<double>(source_width));
-  const std::int64_t crop_x = std::max<std::int64_t>(0, result.resized(source_width) - width) / 2;
-  result.crop_x = static_cast<double>(crop_x);
+  if (!(crop.scale > 0) || !(crop.left_share >= 0 && crop.left_share <= 1))
+    throw std::invalid_argument("[ImageTransform] crop must have a scale above 0 and a left_share in 0 .. 1, got " +
+                                std::to_string(crop.scale) + " and " + std::to_string(crop.left_share));
+  ImageTransform result{.width = width, .height = height, .flip = crop.flip, .resampling = resampling};
+  result.resize = crop.scale * std::max(static_cast<double>(height) / static_cast<double>(source_height),
+                                        static_cast<double>(width) / static_cast<double>(source_width));
+  const std::int64_t surplus = std::max<std::int64_t>(0, result.resized(source_width) - width);
+  result.crop_x = std::floor(crop.left_share * static_cast<double>(surplus));
   result.crop_y = static_cast<double>(result.resized(source_height) - height);
   return result;
 }

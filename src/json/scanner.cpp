@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "camber/storage/file.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -137,14 +137,7 @@ class BracketBalance {
 
 Scanner::Scanner(std::filesystem::path path)
     : path_(std::move(path)), buffer_(std::make_unique_for_overwrite<char[]>(kBuffer)) {
-  file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  const auto fail = [this](const char* reason) {
-    if (file_ >= 0) ::close(file_);
-    throw std::runtime_error("[read_json] cannot open " + path_.string() + ": " + reason);
-  };
-  if (file_ < 0) fail(std::strerror(errno));
-  struct stat status {};
-  if (::fstat(file_, &status) == 0 && S_ISDIR(status.st_mode)) fail("it is a folder");
+  file_ = storage::open_regular_file(path_);
 }
 
 Scanner::~Scanner() {

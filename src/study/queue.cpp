@@ -20,6 +20,8 @@
 namespace camber::study {
 namespace {
 
+std::vector<std::string> own_words;
+
 [[noreturn]] void fail(const std::string& what) {
   throw std::runtime_error(fmt::format("[study] {}: {}", what, std::strerror(errno)));
 }
@@ -102,11 +104,15 @@ class Queue {
   void start_ready() {
     for (std::size_t i = 0; i < waiting_.size() && children_.size() < processes_;) {
       const QueueTask& task = *waiting_[i];
-      if (failures_.contains(task.needs)) {
+      const auto among = [&task](const auto& keys) {
+        return std::find_if(task.needs.begin(), task.needs.end(),
+                            [&keys](const std::string& key) { return keys.contains(key); });
+      };
+      if (const auto failed = among(failures_); failed != task.needs.end()) {
         waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
-        end(task, fmt::format("{}, which it needs, failed", task.needs));
+        end(task, fmt::format("{}, which it needs, failed", *failed));
         i = 0;
-      } else if (open_.contains(task.needs)) {
+      } else if (among(open_) != task.needs.end()) {
         ++i;
       } else {
         waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -173,8 +179,13 @@ std::int64_t run_queue(const std::vector<QueueTask>& tasks, std::int64_t process
   return Queue(tasks, processes, listener).run();
 }
 
-std::string own_program() {
-  return std::filesystem::read_symlink("/proc/self/exe").string();
+std::vector<std::string> own_program() {
+  if (!own_words.empty()) return own_words;
+  return {std::filesystem::read_symlink("/proc/self/exe").string()};
+}
+
+void set_own_program(std::vector<std::string> words) {
+  own_words = std::move(words);
 }
 
 }  // namespace camber::study

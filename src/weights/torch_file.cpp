@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <set>
 #include <stdexcept>
 
 #include <caffe2/serialize/inline_container.h>
 
+#include "camber/storage/file.h"
 #include "weights/pickle_reader.h"
 
 namespace camber::weights {
@@ -44,7 +44,7 @@ void collect(const PickledValue& value, const std::string& name, int depth, Entr
   } else if (value.kind == PickledValue::Kind::kDict) {
     for (std::size_t i = 0; i + 1 < value.items.size(); i += 2) {
       const std::string key = key_text(*value.items[i]);
-      collect(*value.items[i + 1], name.empty() ? key : name + "." + key, depth + 1, to);
+      collect(*value.items[i + 1], name.empty() ? key : std::string(name).append(".").append(key), depth + 1, to);
     }
   }
 }
@@ -71,11 +71,9 @@ std::optional<Reach> reach_of(const PickledTensor& tensor) {
 }
 
 bool starts_as_zip(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("[weights] " + path.string() + " must be a file that can be read");
-  std::array<char, 2> start{};
-  file.read(start.data(), start.size());
-  return file && start[0] == 'P' && start[1] == 'K';
+  const storage::MappedFile file(path);
+  const auto bytes = file.bytes();
+  return bytes.size() >= 2 && bytes[0] == std::byte{'P'} && bytes[1] == std::byte{'K'};
 }
 
 }  // namespace

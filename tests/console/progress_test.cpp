@@ -79,17 +79,51 @@ TEST(Progress, DrawsAtMostOnceAnInterval) {
   EXPECT_GE(std::count(terminal.written.begin(), terminal.written.end(), '\r'), 4);
 }
 
-TEST(Progress, IsSilentWhenQuietOrNotATerminal) {
-  for (const bool quiet : {true, false}) {
+TEST(Progress, IsSilentWhenQuiet) {
+  for (const bool is_terminal : {true, false}) {
     Terminal terminal;
     {
-      Progress progress({.task = "x", .total = 10, .quiet = quiet}, terminal.surface(quiet));
-      terminal.now += 5;
+      Progress progress({.task = "x", .total = 10, .quiet = true}, terminal.surface(is_terminal));
+      terminal.now += 500;
       progress.advance(5);
       progress.log("a note");
     }
     EXPECT_EQ(terminal.written, "a note\n");
   }
+}
+
+TEST(Progress, WithoutATerminalALineIsWrittenEveryHalfMinute) {
+  Terminal terminal;
+  {
+    Progress progress({.task = "train", .unit = "steps", .total = 1000}, terminal.surface(false));
+    progress.note("loss 3.2");
+    for (int second = 0; second < 70; ++second) {
+      terminal.now += 1;
+      progress.advance(2);
+    }
+    progress.log("a note");
+  }
+  EXPECT_EQ(terminal.written,
+            "train 6% 60/1000 steps, 2/s, 7 min 50 s left, loss 3.2\n"
+            "train 12% 120/1000 steps, 2/s, 7 min 20 s left, loss 3.2\na note\n");
+}
+
+TEST(Progress, ANarrowTerminalKeepsTheNote) {
+  const auto line_at = [](int columns) {
+    Terminal terminal;
+    Progress progress({.task = "train", .unit = "steps", .total = 1400}, terminal.surface(true, columns));
+    progress.note("loss 12.345, scale 3.210");
+    terminal.now += 10;
+    progress.advance(120);
+    return terminal.last_line();
+  };
+  EXPECT_EQ(line_at(120),
+            "train [#...................] 8% 120/1400 steps, 12/s, 1 min 47 s left, loss 12.345, scale 3.210");
+  EXPECT_EQ(line_at(80), "train 8% 120/1400 steps, 12/s, 1 min 47 s left, loss 12.345, scale 3.210");
+  EXPECT_EQ(line_at(70), "train 8% 120/1400 steps, 1 min 47 s left, loss 12.345, scale 3.210");
+  EXPECT_EQ(line_at(60), "train 8%, 1 min 47 s left, loss 12.345, scale 3.210");
+  EXPECT_EQ(line_at(40), "train 8%, loss 12.345, scale 3.210");
+  EXPECT_EQ(line_at(20), "train 8%, loss 12.3");
 }
 
 TEST(Progress, LogStandsAboveTheLine) {
@@ -105,10 +139,10 @@ TEST(Progress, LogStandsAboveTheLine) {
 
 TEST(Progress, NeverWrapsTheLine) {
   Terminal terminal;
-  Progress progress({.task = "a task with a long name", .total = 1000}, terminal.surface(true, 40));
+  Progress progress({.task = "a task with a long name", .total = 1000}, terminal.surface(true, 20));
   terminal.now += 1;
   progress.advance(5);
-  EXPECT_EQ(terminal.last_line().size(), 39U);
+  EXPECT_EQ(terminal.last_line(), "a task with a long ");
 }
 
 TEST(Progress, CountsFromManyThreads) {

@@ -25,15 +25,52 @@ TINY_STUDY = (
 )
 FEW_EPISODES = "--training.episodes=2 --tests.0.episodes=2 --tests.1.episodes=2"
 
+# CMT at widths that learn in seconds: (what stands in configs/cmt_r50*.toml, what stands there instead).
+SMALL_CMT = (
+    ("= 54.0", "= 12.8"),
+    ("= -54.0", "= -12.8"),
+    ("grid_cells = 128", "grid_cells = 0"),
+    ("image_width = 800", "image_width = 160"),
+    ("image_height = 320", "image_height = 64"),
+    ("bev_channels = 512", "bev_channels = 64"),
+    ("camera_channels = 256", "camera_channels = 32"),
+    (
+        "[detector.encoder.cmt]",
+        "[detector.encoder.cmt]\nsparse_channels = [4, 4, 8, 8]\nsparse_outputs = 8\nbev_backbone_channels = [16, 16]\n"
+        "stem_width = 4\nbackbone_width = 4",
+    ),
+    ("num_queries = 900", "num_queries = 30"),
+    ("width = 256", "width = 32"),
+    ("feedforward_width = 1024", "feedforward_width = 32"),
+    ("num_layers = 6", "num_layers = 2"),
+    ("camera_window = 15", "camera_window = 3"),
+    ("\nsteps = 35000", "\nsteps = 1"),
+    ("\nsteps = 2000", "\nsteps = 2"),
+    ("accumulate = 16", "accumulate = 1"),
+    ("accumulate = 4", "accumulate = 1"),
+    ("data/nuscenes", "build/world"),
+    ("v1.0-trainval", "v1.0-simulated"),
+    ("limit = 200", "limit = 1"),
+)
+
+
+def small_cmt(name: str) -> str:
+    """A configuration of CMT in small, from its file."""
+    text = (ROOT / "configs" / name).read_text()
+    for old, new in SMALL_CMT:
+        text = text.replace(old, new)
+    return text
+
+
 # What makes a command a matter of seconds: (what to look for, what stands there instead).
 SHORTER = (
     (
-        r"^study (run|estimate) --config configs/study_small\.toml --out runs/study_small",
+        r"^study (run|list|estimate) --config configs/study_small\.toml --out runs/study_small",
         r"study \1 --config configs/study.toml --out runs/study",
     ),
     (r"runs/study_small", "runs/study"),
     (
-        r"^study (run|estimate) --config configs/study\.toml",
+        r"^study (run|list|estimate) --config configs/study\.toml",
         rf"study \1 --config configs/study_small.toml {TINY_STUDY}",
     ),
     (r"^(simulate .*)--scenes 280", r"\1--scenes 20 --world.frames=3"),
@@ -51,6 +88,18 @@ SHORTER = (
     (r"^(bench attention(?!.*--queries).*)", r"\1 --queries 20 --keys 5000 --repeats 1"),
     (r"^(bench detector .*)", r"\1 --repeats 1"),
     (r"^(metrics .*)--data world ", r"\1--data build/world "),
+    (r"^(import cmt .*)--config cmt_r50 ", r"\1--config cmt_r50.toml "),
+    (
+        r"^(train .*)--config configs/cmt_r50_bias\.toml (.*)=/data/nuscenes",
+        r"\1--config cmt_r50_bias.toml \2=build/world",
+    ),
+    (
+        r"^(eval --checkpoint cmt_r50.* --data )/data/nuscenes --version v1.0-trainval",
+        r"\1build/world --version v1.0-simulated",
+    ),
+    (r"^(simulate --reference-size .*)--scenes 20", r"\1--scenes 2 --val_share=0.5 --test_share=0 --world.frames=1"),
+    (r"^(eval (?:--checkpoint cmt_r50|--run runs/cmt_r50_bias).*?)(?: --limit \d+)?$", r"\1 --limit 1"),
+    (r"--device cuda", "--device cpu"),  # nowhere here is a GPU
 )
 
 # Commands that are not run, each with its reason; one that stands in no document fails the test.
@@ -58,9 +107,7 @@ NOT_RUN = {
     "metrics --results results_nusc.json --data /data/nuscenes --version v1.0-trainval --split val": "needs nuScenes itself",
     "inspect --data /data/nuscenes --version v1.0-mini": "needs nuScenes itself",
     "inspect --data /data/nuscenes --version v1.0-mini --image frame.png --frame 12 --points": "needs nuScenes itself",
-    "import cmt epoch_20.pth --config cmt_r50 --out cmt_r50.safetensors": "needs a checkpoint; CmtProgram makes one",
-    "eval --checkpoint cmt_r50.safetensors --data /data/nuscenes --version v1.0-trainval --split val": "needs nuScenes itself",
-    "export cmt cmt_r50.safetensors --out back.pth": "needs a checkpoint; CmtProgram makes one",
+    "import kitti kitti/training --out data/kitti": "needs KITTI itself; Kitti makes such a folder",
     "train --from": "names an option, without its file",
     "train --resume RUN": "names an option; TrainProgram resumes runs",
 }

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from tests.docs.commands import NEEDS_DATA, NOT_RUN, ROOT, Command, commands_of, documented, files_of, pages
+from tests.docs.commands import NEEDS_DATA, NOT_RUN, ROOT, Command, commands_of, documented, files_of, pages, small_cmt
 
 PROGRAM = os.environ.get("CAMBER_PROGRAM") or str(ROOT / "build/camber")
 # `make` names the folder from the project's root; the commands run elsewhere.
@@ -64,7 +64,16 @@ class DocumentedCommandsTest(unittest.TestCase):
         if command.page == "metrics.md" and not (folder / "truth.json").exists():
             self.call("predict --run runs/demo --split test --out results_nusc.json", folder)
             shutil.copy(folder / "results_nusc.json", folder / "truth.json")
+        if command.page == "cmt.md" and not (folder / "epoch_20.pth").exists():
+            self.make_checkpoint(folder)
         self.call(command.shortened(), folder)
+
+    def make_checkpoint(self, folder: pathlib.Path) -> None:
+        """What somebody brings to docs/cmt.md, at small widths: a file of torch.save with CMT's names."""
+        for name in ("cmt_r50.toml", "cmt_r50_bias.toml"):
+            (folder / name).write_text(small_cmt(name))
+        self.call("train --config cmt_r50.toml --evaluation.limit=1 --out runs/cmt_made", folder)
+        self.call("export cmt runs/cmt_made/model.safetensors --out epoch_20.pth", folder)
 
     def call(self, arguments: str, folder: pathlib.Path) -> None:
         environment = {**os.environ, "CAMBER_DATA": str(DATA)}

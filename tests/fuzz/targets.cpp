@@ -1,6 +1,7 @@
 #include "fuzz/targets.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -221,9 +222,13 @@ std::vector<std::string> config_seeds() {
 void run_points(Bytes bytes) {
   const MemoryFile file(bytes);
   refuse_in_a_sentence([&] {
-    std::vector<sensors::LidarPoint> points = sensors::read_lidar_file(file.path());
-    if (points.size() * 20 != bytes.size()) throw std::logic_error("another number of points");
-    if (!points.empty() && std::memcmp(&points.back(), bytes.data() + bytes.size() - 20, 20) != 0)
+    std::int64_t left_out = 0;
+    std::vector<sensors::LidarPoint> points = sensors::read_lidar_file(file.path(), &left_out);
+    if ((points.size() + static_cast<std::size_t>(left_out)) * 20 != bytes.size())
+      throw std::logic_error("another number of points");
+    for (const sensors::LidarPoint& point : points)
+      if (!std::isfinite(point.x + point.y + point.z)) throw std::logic_error("a point that is not finite");
+    if (left_out == 0 && !points.empty() && std::memcmp(&points.back(), bytes.data() + bytes.size() - 20, 20) != 0)
       throw std::logic_error("another point");
     sensors::keep_range(points, {});
     for (const sensors::LidarPoint& point : points)

@@ -99,6 +99,29 @@ TEST(ImageTransform, FitsAndFlipsAsTheReferencePreprocessing) {
   EXPECT_EQ(m[0] * 200 + m[2], 800 - 0.5 * 200);
 }
 
+TEST(ImageTransform, CropsAsCmtsTraining) {
+  // resize 0.47 of 1600 x 900: 752 x 423; too narrow for 800 columns, so that none is cut.
+  const auto small = ImageTransform::crop_bottom(1600, 900, 800, 320, {.scale = 0.94, .left_share = 0.7});
+  EXPECT_DOUBLE_EQ(small.resize, 0.47);
+  EXPECT_EQ(small.crop_x, 0);
+  EXPECT_EQ(small.crop_y, 423 - 320);
+  // resize 0.625: 1000 x 562; of 200 columns too many, 0.7 are cut on the left.
+  const auto large = ImageTransform::crop_bottom(1600, 900, 800, 320, {.scale = 1.25, .left_share = 0.7, .flip = true});
+  EXPECT_EQ(large.crop_x, 140);
+  EXPECT_EQ(large.crop_y, 562 - 320);
+  const Matrix3 m = large.matrix();
+  EXPECT_DOUBLE_EQ(m[0] * 400 + m[2], 800 - (0.625 * 400 - 140));
+  EXPECT_DOUBLE_EQ(m[4] * 600 + m[5], 0.625 * 600 - 242);
+  for (const auto& [width, height] : {std::pair{1600, 900}, {1280, 960}, {801, 321}, {300, 700}}) {
+    const auto fitted = ImageTransform::fit_bottom(width, height, 800, 320);
+    const auto middle = ImageTransform::crop_bottom(width, height, 800, 320, {});
+    EXPECT_EQ(middle.matrix(), fitted.matrix());
+    EXPECT_EQ(fitted.crop_x, std::max(0, static_cast<int>(fitted.resized(width)) - 800) / 2);
+  }
+  EXPECT_THROW(ImageTransform::crop_bottom(1600, 900, 800, 320, {.scale = 0}), std::invalid_argument);
+  EXPECT_THROW(ImageTransform::crop_bottom(1600, 900, 800, 320, {.left_share = 1.5}), std::invalid_argument);
+}
+
 TEST(Box, ContainsItsCornersAndCenterInEveryHeading) {
   Box box{.center = {1, 2, 3}, .length = 4, .width = 2, .height = 1, .yaw = 0.3};
   for (const Vector3& corner : box.corners()) {

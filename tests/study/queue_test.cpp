@@ -19,8 +19,9 @@ namespace {
 
 class QueueTest : public storage::ScratchFolder {
  protected:
-  QueueTask task(const std::string& key, const std::string& script, const std::string& needs = "") const {
-    return {.key = key, .needs = needs, .command = {"/bin/sh", "-c", script}, .log = folder_ / (key + ".log")};
+  QueueTask task(const std::string& key, const std::string& script, std::vector<std::string> needs = {}) const {
+    return {
+        .key = key, .needs = std::move(needs), .command = {"/bin/sh", "-c", script}, .log = folder_ / (key + ".log")};
   }
   std::int64_t run(const std::vector<QueueTask>& tasks, std::int64_t processes = 2) {
     return run_queue(tasks, processes,
@@ -33,15 +34,15 @@ class QueueTest : public storage::ScratchFolder {
 };
 
 TEST_F(QueueTest, RunsInOrderAndPassesOnEveryLine) {
-  EXPECT_EQ(run({task("a", "echo one; echo two"), task("b", "exit 0"), task("c", "printf three", "a")}, 1), 0);
+  EXPECT_EQ(run({task("a", "echo one; echo two"), task("b", "exit 0"), task("c", "printf three", {"a", "b"})}, 1), 0);
   EXPECT_EQ(began_, (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ(said_["a"], "one;two;");
   EXPECT_EQ(ended_, (std::map<std::string, std::string>{{"a", ""}, {"b", ""}, {"c", ""}}));
 }
 
 TEST_F(QueueTest, OneThatFailsTakesAlongOnlyThoseThatNeedIt) {
-  EXPECT_EQ(run({task("base", "echo 'camber: no such file' >&2; exit 1"), task("arm", "exit 0", "base"),
-                 task("other", "exit 0"), task("elsewhere", "exit 0", "not_a_task")}),
+  EXPECT_EQ(run({task("base", "echo 'camber: no such file' >&2; exit 1"), task("arm", "exit 0", {"other", "base"}),
+                 task("other", "exit 0"), task("elsewhere", "exit 0", {"not_a_task"})}),
             2);
   EXPECT_EQ(ended_["base"], "camber: no such file");
   EXPECT_EQ(ended_["arm"], "base, which it needs, failed");
@@ -62,7 +63,7 @@ TEST_F(QueueTest, WorksOnSeveralAtATime) {
 }
 
 TEST_F(QueueTest, RefusesACircle) {
-  EXPECT_THROW(run({task("a", "exit 0", "b"), task("b", "exit 0", "a")}), std::invalid_argument);
+  EXPECT_THROW(run({task("a", "exit 0", {"b"}), task("b", "exit 0", {"a"})}), std::invalid_argument);
   EXPECT_THROW(run({}, 0), std::invalid_argument);
 }
 

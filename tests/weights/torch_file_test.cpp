@@ -143,12 +143,9 @@ TEST_F(TorchFiles, RefusesFilesThatAreCutShortAtAnyLength) {
 }
 
 TEST_F(TorchFiles, RefusesPicklesThatAreDamaged) {
-  for (const std::string pickle :
-       {"", "\x80", "\x80\x02", "\x80\x02R.", "\x80\x02(.", "\x80\x02t.", "\x80\x02}s.", "\x80\x02h\x05.",
-        "\x80\x02\x87.", "\x80\x02K\x01Q.", "\x80\x02X\xff\xff\xff\xff", "\x80\x02\xfe.", "\x80\x02}K\x01K\x02R.",
-        "\x80\x02"
-        "cposix",
-        "\x80\x02."}) {
+  for (const std::string pickle : {"", "\x80", "\x80\x02", "\x80\x02R.", "\x80\x02(.", "\x80\x02t.", "\x80\x02}s.",
+                                   "\x80\x02h\x05.", "\x80\x02\x87.", "\x80\x02K\x01Q.", "\x80\x02X\xff\xff\xff\xff",
+                                   "\x80\x02\xfe.", "\x80\x02}K\x01K\x02R.", "\x80\x02\x63posix", "\x80\x02."}) {
     write_archive(pickle);
     EXPECT_FALSE(refusal().empty());
   }

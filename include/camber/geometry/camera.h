@@ -40,10 +40,21 @@ struct Camera {
   void validate() const;
 };
 
+/// Whether a camera's intrinsic matrix is finite and can be inverted, so that pixels have rays.
+bool can_project(const Matrix3& intrinsic);
+
 /// What makes a pixel of the network's image out of the camera's own. filtered: a bicubic filter as wide as the
 /// shrinking asks for. bilinear: the four nearest pixels, however far it shrinks, in the fixed-point arithmetic of
 /// OpenCV, which CMT's pipeline calls.
 enum class Resampling { kFiltered, kBilinear };
+
+/// How training varies the part of a camera's image that the network sees, as CMT's pipeline does.
+struct ImageCrop {
+  double scale = 1;         ///< times the resize that fits the image
+  double left_share = 0.5;  ///< of the columns that are too many: the share that is cut off on the left
+  bool flip = false;
+  bool operator==(const ImageCrop&) const = default;
+};
 
 /// The resize and crop (and flip) that turn a camera's own image into the network's: u' = resize * u - crop_x,
 /// mirrored at the target's width when `flip` is set.
@@ -58,6 +69,11 @@ struct ImageTransform {
   /// and the middle columns.
   static ImageTransform fit_bottom(std::int64_t source_width, std::int64_t source_height, std::int64_t width,
                                    std::int64_t height, Resampling resampling = Resampling::kFiltered);
+  /// CMT's training rule: the same with `crop`'s scale of the resize, columns and flip. An image that got too small
+  /// stands at the left and at the bottom.
+  static ImageTransform crop_bottom(std::int64_t source_width, std::int64_t source_height, std::int64_t width,
+                                    std::int64_t height, const ImageCrop& crop,
+                                    Resampling resampling = Resampling::kFiltered);
   /// Pixels of the whole image after the resize and before the crop, along one side: floor(source * resize).
   std::int64_t resized(std::int64_t source) const {
     return static_cast<std::int64_t>(static_cast<double>(source) * resize);

@@ -10,7 +10,7 @@ namespace camber::study {
 /// A job for a process of its own.
 struct QueueTask {
   std::string key{};
-  std::string needs{};                 ///< key of a task that must have succeeded before; empty: none
+  std::vector<std::string> needs{};    ///< keys of tasks that must have succeeded before
   std::vector<std::string> command{};  ///< program and arguments
   std::filesystem::path log{};         ///< where its standard error goes
 };
@@ -28,7 +28,9 @@ struct QueueListener {
 /// key that is not among the tasks counts it as done. Returns how many failed.
 std::int64_t run_queue(const std::vector<QueueTask>& tasks, std::int64_t processes, const QueueListener& listener = {});
 
-/// This very program, to be started again.
-std::string own_program();
+/// The words that start this very program again: those that were set, else the executable of this process.
+std::vector<std::string> own_program();
+/// For a process whose executable is not the program, such as an interpreter; empty: its executable.
+void set_own_program(std::vector<std::string> words);
 
 }  // namespace camber::study
