@@ -6,6 +6,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from camber import _library
+from camber import _library, _processes
 from camber._program import run_program
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="torch has no torch.distributed")
@@ -107,6 +108,26 @@ def test_two_ranks_and_a_killed_one_train_as_one_process_does(tmp_path, capfd):
 
     # A run goes on with any number of ranks, and a command that has nothing left to do says so.
     assert "is finished already" in ended(torchrun(two, world, "--continue", ranks=1))
+
+
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_attempts_on_one_store_do_not_read_each_other(late):
+    store, parts = torch.distributed.HashStore(), {}
+
+    def join(rank):
+        time.sleep(0.1 * (rank == late))
+        parts[rank] = _processes.unused_store(store, rank, 3)
+        parts[rank].set(f"address/{rank}", f"{attempt}")
+
+    for attempt in range(3):
+        ranks = [threading.Thread(target=join, args=(rank,)) for rank in range(3)]
+        for rank in ranks:
+            rank.start()
+        for rank in ranks:
+            rank.join(timeout=20)
+            assert not rank.is_alive()
+        read = {parts[reader].get(f"address/{rank}") for reader in range(3) for rank in range(3)}
+        assert read == {f"{attempt}".encode()}
 
 
 def test_processes_that_nobody_joined_are_refused(tmp_path, capfd, monkeypatch):
