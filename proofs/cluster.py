@@ -93,6 +93,31 @@ def difference(ours: dict[str, list[float]], theirs: dict[str, list[float]]) -> 
     return max(apart.values()) / largest, max(apart[name] / own[name] for name in apart if own[name] > 0)
 
 
+def farthest(ours: dict[str, list[float]], theirs: dict[str, list[float]]) -> str:
+    """The tensor with the largest difference."""
+    return max(
+        theirs, key=lambda name: max((abs(a - b) for a, b in zip(ours[name], theirs[name], strict=True)), default=0.0)
+    )
+
+
+def rounding(proof: Proof) -> None:
+    """What rounding alone does to one process: the same run on one and on two threads, which add up in another order."""
+    need_demo_world()
+    outs = [proof.folder / f"rounding_{threads}" for threads in (1, 2)]
+    for threads, out in enumerate(outs, 1):
+        run(CAMBER, *options(out, 50, "--threads", threads))
+    of_all, of_own = difference(weights(outs[1]), weights(outs[0]))
+    proof.note(
+        "control: one process of two threads beside one of one, 50 steps in single precision",
+        f"{of_all:.1e} of the largest weight, {of_own:.1e} of its own tensor's; "
+        f"farthest: {farthest(weights(outs[1]), weights(outs[0]))}",
+    )
+    losses = [values_of(out, "loss/total") for out in outs]
+    apart = [abs(ours / theirs - 1) for ours, theirs in zip(*losses, strict=True)]
+    proof.note("control: the loss, largest relative difference in steps 1 to 10 and 41 to 50",
+               f"{max(apart[:10]):.1e} and {max(apart[40:]):.1e}")  # fmt: skip
+
+
 def equality(proof: Proof) -> None:
     need_demo_world()
     for precision, more in (("double", ["--double_precision=true"]), ("single", [])):
@@ -104,6 +129,9 @@ def equality(proof: Proof) -> None:
             of_all, of_own = difference(weights(out), weights(one))
             what = f"{ranks} ranks beside one process, 50 steps of the demo with AdamW in {precision} precision"
             value = f"{of_all:.1e} of the largest weight, {of_own:.1e} of its own tensor's"
+            losses = [values_of(folder, "loss/total") for folder in (out, one)]
+            apart = max(abs(ours / theirs - 1) for ours, theirs in zip(*losses, strict=True))
+            value += f"; loss {apart:.1e}; farthest: {farthest(weights(out), weights(one))}"
             if precision == "double":
                 proof.line(what, value, "within 1e-5", of_all <= 1e-5 and of_own <= 1e-5)
             else:
@@ -252,4 +280,4 @@ def speed(proof: Proof) -> None:
     proof.note("mAP of both on 8 frames after 150 steps", " and ".join(f"{value:.4f}" for value in result))
 
 
-PARTS = parts_of(equality, repetition, kills, numbers, hosts, speed)
+PARTS = parts_of(equality, rounding, repetition, kills, numbers, hosts, speed)

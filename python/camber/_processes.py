@@ -42,7 +42,8 @@ def unused_store(store: Store, rank: int, world_size: int) -> Store:
     def numbers() -> list[str]:
         return [store.get(f"camber/number/{other}").decode() for other in range(world_size)]
 
-    name, read = "", []
+    name = ""
+    read: list[str] = []
     while True:
         if rank == 0:
             if read != (now := numbers()):
