@@ -17,6 +17,7 @@ import subprocess
 import time
 from typing import Any
 
+from proofs.cmt_finetune import world as cmt_world
 from proofs.programs import CAMBER, ROOT, ProgramFailed, camber, need_demo_world, python_with, read_json, run, words
 from proofs.report import Proof, parts_of
 
@@ -280,4 +281,63 @@ def speed(proof: Proof) -> None:
     proof.note("mAP of both on 8 frames after 150 steps", " and ".join(f"{value:.4f}" for value in result))
 
 
-PARTS = parts_of(equality, rounding, repetition, kills, numbers, hosts, speed)
+# Times torch.distributed's own sums: as many numbers as a step of CMT sums, and one number.
+SUMS = """
+import sys, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+for count, repeats in ((int(sys.argv[1]), 7), (1, 300)):
+    values, times = torch.ones(count), []
+    for _ in range(repeats):
+        dist.barrier()
+        began = time.perf_counter()
+        dist.all_reduce(values)
+        times.append(time.perf_counter() - began)
+    if dist.get_rank() == 0:
+        print(sorted(times)[len(times) // 2])
+dist.destroy_process_group()
+"""
+
+
+def time_of_sums(proof: Proof, ranks: int, count: int) -> tuple[float, float]:
+    """Seconds to sum this many floats, and one float, over ranks of this machine."""
+    script = proof.folder / "sums.py"
+    script.write_text(SUMS)
+    command = words(*torchrun(ranks), script, count)
+    answer = subprocess.run(command, env=environment(), check=True, capture_output=True, text=True)
+    large, small = map(float, answer.stdout.split())
+    return large, small
+
+
+def estimate(proof: Proof) -> None:
+    """What more ranks would give for CMT, on paper: one frame a rank, the sums after the backward pass, nothing hidden.
+
+    A ring moves 2 (N - 1) / N of the gradient's bytes through each machine's link and takes 2 (N - 1) messages in turn.
+    """
+    run_folder = proof.folder / "cmt"
+    run(
+        CAMBER, "train", "--config", "configs/cmt_r50_bias.toml", "--out", run_folder, f"--data.root={cmt_world()}",
+        "--data.version=v1.0-simulated", "--loop.steps=4", "--loop.accumulate=1", "--log_every=1",
+        "--evaluation.limit=1", "--evaluation.faults=[]", "--threads", 1, "--quiet",
+    )  # fmt: skip
+    step = statistics.median(values_of(run_folder, "seconds_a_step")[1:])
+    count = sum(len(values) for name, values in weights(run_folder).items() if "_encoder." not in name)
+    proof.note("one step of configs/cmt_r50_bias.toml on one thread, one frame", f"{step:.2f} s")
+    proof.note("its gradient (the encoders are frozen)", f"{4e-6 * count:.1f} MB")
+    for ranks in (2, 4):
+        large, small = time_of_sums(proof, ranks, count)
+        proof.note(
+            f"summed by Gloo over {ranks} ranks of this machine; one number",
+            f"{1e3 * large:.0f} ms; {1e3 * small:.2f} ms",
+        )
+    for network, bandwidth, latency in (
+        ("10 Gb/s, 50 us a message", 1.25e9, 50e-6),
+        ("100 Gb/s, 10 us", 12.5e9, 10e-6),
+    ):
+        shares = []
+        for ranks in (8, 64, 512):
+            sums = 2 * (ranks - 1) / ranks * 4 * count / bandwidth + 2 * (ranks - 1) * latency
+            shares.append(f"{ranks} ranks {ranks * step / (step + sums):.1f} times ({1e3 * sums:.0f} ms of sums)")
+        proof.note(f"on paper, a rank a machine, {network}: frames a second beside one rank", ", ".join(shares))
+
+
+PARTS = parts_of(equality, rounding, repetition, kills, numbers, hosts, speed, estimate)

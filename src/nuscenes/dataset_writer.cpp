@@ -104,16 +104,21 @@ void write_shared_tables(const DatasetWriter::Work& work, const fs::path& folder
                                {"filename", "maps/" + map_token + ".png"}}}));
 }
 
+void check_split(const std::string& name, const std::vector<std::string>& scenes, const std::set<std::string>& known) {
+  const auto unknown =
+      std::find_if(scenes.begin(), scenes.end(), [&](const auto& scene) { return !known.contains(scene); });
+  if (unknown != scenes.end())
+    throw std::invalid_argument("[DatasetWriter] split '" + name + "' must name scenes of the data set, got '" +
+                                *unknown + "'");
+}
+
 RowJson splits_json(const DatasetWriter::Work& work,
                     const std::vector<std::pair<std::string, std::vector<std::string>>>& splits) {
   std::set<std::string> known;
   for (const SceneRows& scene : work.scenes) known.insert(scene.name);
   RowJson json = RowJson::object();
   for (const auto& [name, scenes] : splits) {
-    for (const std::string& scene : scenes)
-      if (!known.contains(scene))
-        throw std::invalid_argument("[DatasetWriter] split '" + name + "' must name scenes of the data set, got '" +
-                                    scene + "'");
+    check_split(name, scenes, known);
     json[name] = scenes;
   }
   return json;

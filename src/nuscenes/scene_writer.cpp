@@ -230,7 +230,8 @@ void SceneWriter::Work::close_frame() {
     add_name(rows_.categories, box.category);
     for (const std::string& attribute : box.attributes) add_name(rows_.attributes, attribute);
     const std::string token = tokens_("annotation", box.object, samples_.size() - 1);
-    objects_[box.object].push_back({.token = token, .sample_token = sample, .box = std::move(box)});
+    auto& annotations = objects_[box.object];
+    annotations.push_back({.token = token, .sample_token = sample, .box = std::move(box)});
   }
   boxes_.clear();
   points_.clear();
