@@ -21,7 +21,7 @@ struct Counts {
 
 // Matched queries of the last layer, and denoising ones of the foreground: object or -1, [B, D + Q].
 torch::Tensor routed_objects(const torch::Tensor& object, const DetectorOutput& output) {
-  const auto matched = object.select(0, object.size(0) - 1);
+  auto matched = object.select(0, object.size(0) - 1);
   if (!output.denoising_trust.defined()) return matched;
   return torch::cat({torch::where(output.denoising.background, torch::full_like(output.denoising.object, -1),
                                   output.denoising.object),

@@ -105,7 +105,7 @@ FoldedNorm::Layer FoldedNorm::get(const torch::Tensor& weight, const torch::Tens
 }
 
 torch::Tensor NormedConvolution::operator()(torch::nn::Conv2dImpl& convolution, nn::BatchNorm2dImpl& norm,
-                                            const torch::Tensor& x, Options options) {
+                                            const torch::Tensor& x, const Options& options) {
   if (in_inference(convolution) && in_inference(norm))
     return fused(folded_.get(convolution.weight, convolution.bias, NormTensors::of(norm), 0, x.scalar_type()),
                  convolution.options, channels_last(x), options);

@@ -75,7 +75,7 @@ class NormedConvolution {
     bool overwrite_added = false;  // the output may take its memory
   };
   torch::Tensor operator()(torch::nn::Conv2dImpl& convolution, nn::BatchNorm2dImpl& norm, const torch::Tensor& x,
-                           Options options);
+                           const Options& options);
   torch::Tensor operator()(torch::nn::Conv2dImpl& convolution, nn::BatchNorm2dImpl& norm, const torch::Tensor& x) {
     return (*this)(convolution, norm, x, Options{});
   }

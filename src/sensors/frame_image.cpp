@@ -178,8 +178,9 @@ Canvas draw_strip(std::span<const MarkedFrame> frames, const FrameImageOptions& 
   Canvas canvas(static_cast<int>(width), static_cast<int>(static_cast<double>(rows) * cell + legend), kNight);
   for (std::size_t i = 0; i < frames.size(); ++i) {
     const KeyFrame& frame = frames[i].frame->frame;
+    const std::size_t row = i / columns;
     const double left = static_cast<double>(i % columns) * (kSide + kPanelGap);
-    double top = static_cast<double>(i / columns) * cell;
+    double top = static_cast<double>(row) * cell;
     draw_title(canvas, left, top, kSide, frames[i].title, pen);
     top = std::round(top + pen.strip());
     draw_bird_eye(canvas, {left, top, left + kSide, top + kSide}, frame, frames[i].marks, options, pen);
@@ -230,8 +231,9 @@ Canvas draw_fault_sheet(const nuscenes::Dataset& dataset, nuscenes::Index sample
     }
   }
   for (std::size_t i = 0; i < clouds.size(); ++i) {
+    const std::size_t row = i / kColumns;
     const double left = static_cast<double>(i % kColumns) * (side + kPanelGap);
-    const double top = clouds_top + static_cast<double>(i / kColumns) * cloud_row;
+    const double top = clouds_top + static_cast<double>(row) * cloud_row;
     draw_title(canvas, left, top, side, name(clouds[i]), pen);
     const double below = std::round(top + pen.strip());
     draw_bird_eye(canvas, {left, below, left + side, below + side}, clouds[i].frame, marks, {}, pen);
