@@ -68,6 +68,7 @@ std::string packed(const FoundBoxes& found) {
 FoundBoxes found_by_all(const FoundBoxes& own, const DetectionRequest& request) {
   const std::vector<std::string> sent = request.group->gather(packed(own));
   std::vector<const char*> next;
+  next.reserve(sent.size());
   for (const std::string& bytes : sent) next.push_back(bytes.data());
   FoundBoxes all;
   for (std::size_t i = 0; !sent.empty() && i < request.split.samples.size(); ++i) {

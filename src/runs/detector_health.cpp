@@ -43,6 +43,7 @@ detection::DetectorOutput of_all_ranks(const detection::DetectorOutput& own, dis
   detection::DetectorOutput whole = own;
   const std::vector<torch::Tensor*> tensors = watched_tensors(whole);
   std::vector<torch::Tensor> mine;
+  mine.reserve(tensors.size());
   for (const torch::Tensor* one : tensors) mine.push_back(one->detach().cpu().contiguous());
   const std::vector<char> bytes = torch::pickle_save(c10::IValue(mine));
   std::vector<std::vector<torch::Tensor>> of_rank;
@@ -50,6 +51,7 @@ detection::DetectorOutput of_all_ranks(const detection::DetectorOutput& own, dis
     of_rank.push_back(torch::pickle_load({sent.begin(), sent.end()}).toTensorVector());
   for (std::size_t i = 0; i < tensors.size() && !of_rank.empty(); ++i) {
     std::vector<torch::Tensor> parts;
+    parts.reserve(of_rank.size());
     for (const auto& sent : of_rank) parts.push_back(sent.at(i));
     *tensors[i] = torch::cat(parts);
   }

@@ -126,7 +126,7 @@ class SceneBuilder {
     report::ScenePage page;
     for (;;) {
       page = at_width(width);
-      const double bytes = static_cast<double>(bytes_of(page));
+      const auto bytes = static_cast<double>(bytes_of(page));
       if (bytes <= static_cast<double>(options_.max_bytes) || width <= kSmallestImage) return page;
       // Bytes grow a little slower than pixels do.
       const double shrink = std::sqrt(static_cast<double>(options_.max_bytes) / bytes) * 0.95;

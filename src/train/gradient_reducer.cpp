@@ -20,17 +20,18 @@ GradientReducer::GradientReducer(const std::vector<torch::Tensor>& parameters,
                                  std::shared_ptr<distributed::ProcessGroup> group, std::int64_t bucket_bytes)
     : group_(std::move(group)) {
   std::int64_t bytes = 0;
-  for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) {
-    if (!parameter->requires_grad()) continue;
-    const bool fits = !buckets_.empty() && bytes + static_cast<std::int64_t>(parameter->nbytes()) <= bucket_bytes &&
-                      parameter->scalar_type() == buckets_.back().parameters.front().scalar_type() &&
-                      parameter->device() == buckets_.back().parameters.front().device();
+  for (std::size_t i = parameters.size(); i-- > 0;) {
+    const torch::Tensor& parameter = parameters[i];
+    if (!parameter.requires_grad()) continue;
+    const bool fits = !buckets_.empty() && bytes + static_cast<std::int64_t>(parameter.nbytes()) <= bucket_bytes &&
+                      parameter.scalar_type() == buckets_.back().parameters.front().scalar_type() &&
+                      parameter.device() == buckets_.back().parameters.front().device();
     if (!fits) {
       buckets_.emplace_back();
       bytes = 0;
     }
-    buckets_.back().parameters.push_back(*parameter);
-    bytes += static_cast<std::int64_t>(parameter->nbytes());
+    buckets_.back().parameters.push_back(parameter);
+    bytes += static_cast<std::int64_t>(parameter.nbytes());
   }
   for (std::size_t i = 0; i < buckets_.size(); ++i)
     for (const torch::Tensor& parameter : buckets_[i].parameters)
