@@ -44,8 +44,9 @@ AddedBias added_by(const ops::StructuredBias& bias, const DetectorBatch& batch) 
   const torch::NoGradGuard guard;
   AddedBias added;
   if (bias.windows) {
-    const auto value = bias.windows->value.detach();  // [Hb, nnz]
-    const auto in_grid = bias.windows->key_index < batch.scene.grid.keys();
+    const auto entries = bias.windows->row_offsets[-1].item<std::int64_t>();  // a device's list may be longer
+    const auto value = bias.windows->value.detach().slice(1, 0, entries);      // [Hb, nnz]
+    const auto in_grid = bias.windows->key_index.slice(0, 0, entries) < batch.scene.grid.keys();
     added.lidar_windows = value.index({at::indexing::Slice(), in_grid});
     added.camera_windows = value.index({at::indexing::Slice(), ~in_grid});
   }
@@ -102,8 +103,9 @@ void CmtHeadImpl::predict(Pass& pass, std::int64_t layer, const torch::Tensor& s
 ops::StructuredBias CmtHeadImpl::bias_of(Pass& pass, const DetectorBatch& batch, std::int64_t layer) {
   if (!attention_bias) return {.segments = ops::Segments{.offsets = pass.segment_offsets}};
   if (layer > 0 && options_.bias.centre == nn::WindowCentre::kRefined) {
-    // Copied to the host once for both of its readers.
-    const auto boxes = decode_boxes(pass.codes.back().detach(), options_.head.box_code).cpu();
+    auto boxes = decode_boxes(pass.codes.back().detach(), options_.head.box_code);
+    // Sizes that follow objects are the host's to find: boxes are copied there once for both of their readers.
+    if (options_.bias.sizing == nn::WindowSizing::kObject) boxes = boxes.cpu();
     const auto projection = nn::project_queries(boxes.narrow(-1, 0, 3), batch.scene, batch.available);
     pass.windows = attention_bias->windows(projection, batch.scene, boxes.narrow(-1, 0, 7));
   }

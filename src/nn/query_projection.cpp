@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "camber/geometry/box.h"
+#include "camber/ops/deferred_check.h"
+#include "nn/device_windows.h"
 
 namespace camber::nn {
 namespace {
@@ -71,6 +73,7 @@ QueryProjection project_queries(const torch::Tensor& points, const SensorScene& 
   TORCH_CHECK_VALUE(!available || (available->dim() == 2 && available->size(0) == batch && available->size(1) == maps &&
                                    available->scalar_type() == torch::kBool),
                     "[project_queries] available must be bool [B, M] = [", batch, ", ", maps, "]");
+  if (!points.is_cpu()) return project_on_device(points, scene, available);
   const auto host = to_host(points);
   const auto present = available ? available->to(torch::kCPU).contiguous() : torch::ones({batch, maps}, torch::kBool);
   const auto* p = host.const_data_ptr<double>();
@@ -94,8 +97,15 @@ QueryProjection project_queries(const torch::Tensor& points, const SensorScene& 
       }
     }
   }
-  projection.seen = projection.seen.to(points.device());
   return projection;
+}
+
+ops::WindowIndex fixed_windows_at(const QueryProjection& projection, std::int64_t bev_window, std::int64_t camera_window,
+                                  const SensorScene& scene, torch::Device device) {
+  if (ops::DeferredCheck::current(projection.cell.device()) != nullptr)
+    return windows_on_device(projection, {.grid = bev_window, .camera = camera_window}, scene);
+  return windows_at(projection, fixed_window_sizes(projection, bev_window, camera_window, scene.num_grids()), scene,
+                    device);
 }
 
 torch::Tensor fixed_window_sizes(const QueryProjection& projection, std::int64_t bev_window, std::int64_t camera_window,
@@ -135,7 +145,7 @@ ops::WindowIndex windows_at(const QueryProjection& projection, const torch::Tens
     *data++ = map.columns;
     *data++ = map.rows;
   }
-  auto index = ops::build_windows(projection.cell, sizes, shape);
+  auto index = ops::build_windows(projection.cell.cpu(), sizes, shape);
   for (torch::Tensor* part : {&index.row_offsets, &index.key_index, &index.map_index, &index.squared_distance})
     *part = part->to(device);
   return index;

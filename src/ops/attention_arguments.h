@@ -125,8 +125,9 @@ struct CorrectedResult {
 };
 std::vector<std::string> corrected_obstacles(const AttentionArguments& arguments);
 CorrectedResult corrected_forward(const AttentionArguments& arguments);
+/// `checked`: the forward pass ran under a DeferredCheck, so that no row has to be recomputed.
 std::array<at::Tensor, kGradients> corrected_backward(const AttentionArguments& arguments,
-                                                      const BackwardTensors& tensors, const Needs& needs);
+                                                      const BackwardTensors& tensors, const Needs& needs, bool checked);
 
 /// Statistics of rows of scores: z [.., K] with the bias, z0 without its finite part, bias [.., K] (0 where removed).
 /// Writes [6, ..] and the mass per segment.

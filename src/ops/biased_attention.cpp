@@ -12,8 +12,10 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/library.h>
 
+#include "camber/ops/deferred_check.h"
 #include "ops/attention_arguments.h"
 #include "ops/implementation_choice.h"
 
@@ -112,6 +114,10 @@ variable_list call_backward(const BackwardArguments& b) {
   return gradients;
 }
 
+// Whether the backward pass at hand belongs to a forward pass under a DeferredCheck: another thing that a schema has no
+// room for.
+thread_local bool backward_is_checked = false;
+
 // The queries of each batch element that the last call of `corrected` on this thread recomputed: what a report tells
 // and a schema has no room for.
 thread_local std::vector<at::Tensor> last_recomputed;
@@ -159,7 +165,8 @@ void run_report(const c10::OperatorHandle&, Stack* stack) {
 std::array<at::Tensor, kGradients> gradients_by(Implementation implementation, const BackwardArguments& b) {
   const auto& a = b.forward;
   // Torch's operators give a mask no gradient.
-  if (implementation == Implementation::kCorrected && !b.needs[kAttnMask]) return corrected_backward(a, b, b.needs);
+  if (implementation == Implementation::kCorrected && !b.needs[kAttnMask])
+    return corrected_backward(a, b, b.needs, backward_is_checked);
   const auto backward = implementation == Implementation::kFused ? fused_backward : streamed_backward;
   return backward(a, b.output, b.logsumexp, b.grad_output, b.grad_logsumexp, b.needs);
 }
@@ -243,6 +250,7 @@ struct BiasedAttention : public torch::autograd::Function<BiasedAttention> {
     context->saved_data["dropout"] = a.dropout;
     context->saved_data["seed"] = a.seed;
     context->saved_data["implementation"] = a.implementation;
+    context->saved_data["checked"] = DeferredCheck::current(a.q.device()) != nullptr;
     context->set_materialize_grads(false);
     context->mark_non_differentiable({result.row_statistics, result.segment_mass});
     return {result.output, result.logsumexp, result.row_statistics, result.segment_mass};
@@ -274,6 +282,8 @@ struct BiasedAttention : public torch::autograd::Function<BiasedAttention> {
     b.grad_output = gradients[0].defined() ? gradients[0] : at::zeros_like(b.output);
     b.grad_logsumexp = gradients[1];
     b.needs = needed(context, b.forward);
+    backward_is_checked = context->saved_data["checked"].toBool();
+    const auto reset = c10::make_scope_exit([] { backward_is_checked = false; });
     const auto computed = call_backward(b);
     for (std::size_t i = 0; i < kGradients; ++i)
       if (b.needs[i]) result[1 + i] = computed[i];

@@ -13,6 +13,7 @@
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/zeros.h>
 
+#include "camber/ops/deferred_check.h"
 #include "ops/attention_arguments.h"
 #include "ops/attention_parts.h"
 #include "ops/sparse_entries.h"
@@ -212,7 +213,8 @@ void segment_gradient(const Pass& pass, const BackwardTensors& t, const Incoming
   const auto ends = a.segment_offsets.to(a.q.device()).slice(0, 1);
   const auto segment = at::searchsorted(ends, a.key_index.to(at::kLong), /*out_int32=*/false, /*right=*/true);
   const auto cells = at::arange(a.batch() * a.queries() * a.segments() + 1, entries.row.options());
-  const auto offsets = at::searchsorted(entries.row * a.segments() + segment, cells);
+  const auto cell = (entries.row * a.segments() + segment).masked_fill(entries.unused, cells.size(0));
+  const auto offsets = at::searchsorted(cell, cells);
   const auto sums = sum_by_row(sum_heads_if_shared(slopes, 0, heads).t().contiguous(), offsets, 0);  // [B*Q*S, Hb]
   gradient.add_(sums.view({a.batch(), a.queries(), a.segments(), heads}).permute({0, 3, 1, 2}));
 }
@@ -295,6 +297,10 @@ CorrectedResult corrected_forward(const AttentionArguments& a) {
     if (!output.is_same(result.output)) result.output.copy_(output);
   }
   if (!recompute.defined()) return corrected;
+  if (DeferredCheck* check = DeferredCheck::current(a.q.device())) {
+    check->add(recompute.sum());
+    return corrected;
+  }
   corrected.recomputed = queries_of(a, recompute);
   for (std::int64_t b = 0; b < a.batch(); ++b) {
     const auto& queries = corrected.recomputed[static_cast<std::size_t>(b)];
@@ -307,7 +313,7 @@ CorrectedResult corrected_forward(const AttentionArguments& a) {
 }
 
 std::array<at::Tensor, kGradients> corrected_backward(const AttentionArguments& a, const BackwardTensors& t,
-                                                      const Needs& needs) {
+                                                      const Needs& needs, bool checked) {
   auto gradients = empty_gradients(a, needs);
   for (std::size_t i = 0; i < kGradients; ++i)
     if (needs[i]) gradients[i] = at::zeros(gradients[i].sizes(), gradients[i].options().dtype(a.compute_type()));
@@ -320,7 +326,7 @@ std::array<at::Tensor, kGradients> corrected_backward(const AttentionArguments& 
   auto left_out = t.logsumexp.eq(-kInfinity);
   if (all_streamed) {
     recomputed = queries_of(a, every_row(a));
-  } else if (a.window_value.defined()) {
+  } else if (a.window_value.defined() && !checked) {
     const auto inverse = inverse_totals(a, shift, t.logsumexp);
     const auto kept = inverse.le(1 / kSmallestTotal).logical_and(inverse.gt(-kInfinity));
     const auto rows = kept.logical_not().logical_and(left_out.logical_not()).any(1);

@@ -80,7 +80,7 @@ void sparse_tensor_backward(const SparseInputs& in, const at::Tensor& grad_outpu
     const auto incoming = rows_of_head(grad_output, h);
     const auto distance = entry_products(entries, incoming, rows_of_head(in.v, h), type) -
                           delta.select(1, h).reshape({-1}).index_select(0, entries.row);
-    const auto slope = (weight * distance).masked_fill(weight.eq(0), 0);
+    const auto slope = (weight * distance).masked_fill(weight.eq(0).logical_or(entries.unused), 0);
     if (wanted[3].defined()) wanted[3].select(0, wanted[3].size(0) == 1 ? 0 : h).add_(slope);
     const auto scaled = slope * in.scale;
     put(

@@ -14,16 +14,20 @@ namespace camber::ops {
 
 SparseEntries entries_of(const at::Tensor& row_offsets, const at::Tensor& key_index, std::int64_t batch,
                          std::int64_t queries, std::int64_t keys) {
-  const auto lengths = row_offsets.slice(0, 1) - row_offsets.slice(0, 0, -1);
-  // The number of entries is known, so that the device is not waited for.
-  const auto row = at::arange(batch * queries, row_offsets.options()).repeat_interleave(lengths, 0, key_index.size(0));
-  return {row_offsets.contiguous(), row, row.floor_divide(std::max<std::int64_t>(1, queries)) * keys + key_index};
+  const auto offsets = row_offsets.contiguous();
+  const auto position = at::arange(key_index.size(0), offsets.options());
+  // The row is the number of rows that end at or before the entry.
+  const auto row = at::searchsorted(offsets.slice(0, 1).contiguous(), position, /*out_int32=*/false, /*right=*/true);
+  const auto unused = row.ge(batch * queries);
+  const auto own = row.clamp_max(std::max<std::int64_t>(0, batch * queries - 1));
+  return {offsets, own, own.floor_divide(std::max<std::int64_t>(1, queries)) * keys + key_index, unused};
 }
 
 EntriesByKey by_key(const SparseEntries& entries, std::int64_t all_keys) {
-  const auto order = at::argsort(entries.key, /*stable=*/true, 0);
-  const auto borders = at::arange(all_keys + 1, entries.key.options());
-  return {at::searchsorted(entries.key.index_select(0, order), borders), order};
+  const auto key = entries.key.masked_fill(entries.unused, all_keys);
+  const auto order = at::argsort(key, /*stable=*/true, 0);
+  const auto borders = at::arange(all_keys + 1, key.options());
+  return {at::searchsorted(key.index_select(0, order), borders), order};
 }
 
 void for_entry_ranges(std::int64_t count, std::int64_t width,

@@ -9,10 +9,13 @@
 /// nothing is asked of the host.
 namespace camber::ops {
 
+/// Entries behind the last row are nobody's: lists that a device made without telling the host how long they are end in
+/// some (camber/ops/windows.h). Sums leave them out; what else is made of them is `unused`'s to mask.
 struct SparseEntries {
   at::Tensor row_offsets{};  // int64 [B*Q+1]
-  at::Tensor row{};          // int64 [nnz]: b*Q + q
+  at::Tensor row{};          // int64 [nnz]: b*Q + q; the last row for those of none
   at::Tensor key{};          // int64 [nnz]: b*K + key
+  at::Tensor unused{};       // bool [nnz]
   std::int64_t count() const { return row.size(0); }
 };
 SparseEntries entries_of(const at::Tensor& row_offsets, const at::Tensor& key_index, std::int64_t batch,

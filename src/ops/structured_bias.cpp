@@ -38,9 +38,11 @@ at::Tensor StructuredBias::materialize(std::int64_t batch, std::int64_t queries,
   at::Tensor dense;
   if (windows) {
     const auto& value = windows->value;
-    const auto flat = rows_of(windows->row_offsets) * keys + windows->key_index;
+    const auto row = rows_of(windows->row_offsets);
+    const std::int64_t entries = row.size(0);  // a device's list may go on behind its last row
+    const auto flat = row * keys + windows->key_index.slice(0, 0, entries);
     dense = at::zeros({value.size(0), batch * queries * keys}, value.options())
-                .index_copy(1, flat, value)
+                .index_copy(1, flat, value.slice(1, 0, entries))
                 .view({value.size(0), batch, queries, keys})
                 .transpose(0, 1);
   }

@@ -136,10 +136,10 @@ void plain_gradients(const AttentionArguments& a, const EntryTensors& of_entries
     const auto distance = entry_products(entries, incoming, rows_of_head(a.v, h), type) -
                           delta.select(1, h).reshape({-1}).index_select(0, entries.row);
     const auto difference = weights.biased - weights.plain;
-    const auto change = difference * distance, slope = change * a.scale();
+    const auto change = (difference * distance).masked_fill(entries.unused, 0), slope = change * a.scale();
     if (of_entries.slopes.defined()) of_entries.slopes.select(0, h).copy_(change);
     if (needs[kWindowValue]) {
-      const auto own = weights.biased * distance;
+      const auto own = (weights.biased * distance).masked_fill(entries.unused, 0);
       const std::int64_t heads = a.window_value.size(0);
       if (heads == 1)
         gradients[kWindowValue].select(0, 0).add_(own);

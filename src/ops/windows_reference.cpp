@@ -10,18 +10,18 @@
 namespace camber::ops {
 namespace {
 
-// [nnz]: row * maps + map of every entry, an index into strength [Hb, B*Q * M].
-at::Tensor index_of_entries(const at::Tensor& row_offsets, const at::Tensor& map_index, std::int64_t maps) {
-  const auto lengths = row_offsets.slice(0, 1) - row_offsets.slice(0, 0, -1);
-  const auto row = at::arange(lengths.size(0), row_offsets.options()).repeat_interleave(lengths, 0, map_index.size(0));
-  return row * maps + map_index;
+// [nnz]: row * maps + map of every entry, an index into strength [Hb, B*Q * M]; `unused` for entries of no row.
+at::Tensor index_of_entries(const at::Tensor& row_offsets, const at::Tensor& map_index, std::int64_t maps,
+                            std::int64_t unused) {
+  const auto entries = entries_of(row_offsets, map_index, 1, row_offsets.size(0) - 1, 0);
+  return (entries.row * maps + map_index).masked_fill(entries.unused, unused);
 }
 
 }  // namespace
 
 at::Tensor window_values_reference(const at::Tensor& strength, const at::Tensor& profile, const at::Tensor& row_offsets,
                                    const at::Tensor& map_index) {
-  const auto position = index_of_entries(row_offsets, map_index, strength.size(2));
+  const auto position = index_of_entries(row_offsets, map_index, strength.size(2), 0);
   return strength.flatten(1).index_select(1, position) * profile;
 }
 
@@ -29,7 +29,7 @@ at::Tensor window_values_backward_reference(const at::Tensor& grad, const at::Te
                                             const at::Tensor& row_offsets, const at::Tensor& map_index,
                                             std::int64_t maps) {
   const std::int64_t heads = grad.size(0), rows = row_offsets.size(0) - 1;
-  const auto position = index_of_entries(row_offsets, map_index, maps);
+  const auto position = index_of_entries(row_offsets, map_index, maps, rows * maps);
   // By sums over sorted entries: a scattered sum has no order on a GPU. Sorted they are where build_windows made them.
   const auto order = at::argsort(position, /*stable=*/true, 0);
   const auto borders = at::arange(rows * maps + 1, position.options());

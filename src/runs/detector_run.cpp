@@ -100,6 +100,8 @@ class Run {
   train::RunSession session_;
   sensors::LoaderOptions loading_;
   sensors::Loader loader_;
+  detection::DetectorBatch tensors_{};  // of the batch at hand
+  std::int64_t collated_ = -1;          // its number
   std::optional<detection::DetectorOutput> watched_;  // of the step at hand, when it is sampled
 };
 
@@ -176,10 +178,14 @@ DetectorRunResult Run::execute() {
 
 train::NamedLosses Run::losses_of(std::int64_t batch) {
   const std::int64_t step = batch / options_.loop.accumulate;
-  const std::optional<sensors::Batch> frames = loader_.next();
-  if (!frames || frames->step != batch)
-    throw std::logic_error(fmt::format("[train] the loader must give batch {}", batch));
-  const detection::DetectorBatch tensors = detection::collate(*frames, options_.detector);
+  if (batch != collated_) {  // the loop may ask for a batch twice in a row
+    const std::optional<sensors::Batch> frames = loader_.next();
+    if (!frames || frames->step != batch)
+      throw std::logic_error(fmt::format("[train] the loader must give batch {}", batch));
+    tensors_ = detection::collate(*frames, options_.detector);
+    collated_ = batch;
+  }
+  const detection::DetectorBatch& tensors = tensors_;
   const bool sampled = session_.sampled(step + 1);
   const detection::DetectorOutput output = detector_->forward(
       tensors, {.seed = options_.seed, .step = batch, .first_frame = loading_.share_begin, .statistics = sampled});

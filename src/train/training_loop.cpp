@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include <camber/config/names.h>
+#include <camber/ops/deferred_check.h>
 #include <camber/train/training_loop.h>
 
 #include <torch/optim/adam.h>
@@ -72,18 +73,42 @@ std::vector<double> values_of(const NamedScale& entry) {
   return {value.data_ptr<double>(), value.data_ptr<double>() + value.numel()};
 }
 
-// The terms as numbers of the host, by one copy: a device is waited for once.
-NamedLosses on_host(const NamedLosses& losses) {
+// The terms as numbers of the host, and what a check counted, by one copy: a device is waited for once.
+struct HostLosses {
+  NamedLosses numbers;
+  double failures = 0;
+};
+
+HostLosses on_host(const NamedLosses& losses, const torch::Tensor& failures = {}) {
+  if (losses.empty()) throw std::invalid_argument("[train] the losses of a step must have at least one term, got none");
   torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> terms;
-  terms.reserve(losses.size());
+  terms.reserve(losses.size() + 1);
   for (const auto& [name, term] : losses) terms.push_back(term.detach().to(torch::kDouble).reshape({}));
+  if (failures.defined()) terms.push_back(failures.to(torch::kDouble).reshape({}));
   const torch::Tensor all = torch::stack(terms).cpu();
-  NamedLosses numbers;
+  HostLosses host;
   for (std::size_t k = 0; k < losses.size(); ++k)
-    numbers.emplace_back(losses[k].first, all[static_cast<std::int64_t>(k)]);
-  return numbers;
+    host.numbers.emplace_back(losses[k].first, all[static_cast<std::int64_t>(k)]);
+  if (failures.defined()) host.failures = all[-1].item<double>();
+  return host;
 }
+
+// What a forward pass changes beside its result: running statistics on a device. Nothing is kept for the CPU.
+class BuffersOnDevice {
+ public:
+  explicit BuffersOnDevice(const torch::nn::Module& model) {
+    for (const torch::Tensor& buffer : model.buffers())
+      if (!buffer.is_cpu()) kept_.emplace_back(buffer, buffer.clone());
+  }
+  void restore() {
+    torch::NoGradGuard no_grad;
+    for (auto& [buffer, before] : kept_) buffer.copy_(before);
+  }
+
+ private:
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> kept_;
+};
 
 std::int64_t counter(const Counters& counters, const std::string& name) {
   const auto found = counters.find(name);
@@ -183,10 +208,8 @@ std::optional<health::BrokenTensor> TrainingLoop::accumulate_gradients(const Los
                                                                        StepReport& report) {
   const double share = 1 / static_cast<double>(options_.accumulate);
   for (std::int64_t i = 0; i < options_.accumulate; ++i) {
-    const NamedLosses losses = losses_of(step_ * options_.accumulate + i);
-    if (losses.empty())
-      throw std::invalid_argument("[train] the losses of a step must have at least one term, got none");
-    if (auto broken = agree_on_losses(losses, report)) return broken;
+    const auto [losses, numbers] = checked_losses(losses_of, step_ * options_.accumulate + i, report);
+    if (auto broken = agree_on_losses(numbers, report)) return broken;
     torch::Tensor total;
     for (const auto& [name, term] : losses) total = total.defined() ? total + term : term;
     const bool last = i + 1 == options_.accumulate;
@@ -197,8 +220,24 @@ std::optional<health::BrokenTensor> TrainingLoop::accumulate_gradients(const Los
   return std::nullopt;
 }
 
-std::optional<health::BrokenTensor> TrainingLoop::agree_on_losses(const NamedLosses& losses, StepReport& report) {
-  const NamedLosses numbers = on_host(losses);
+// On another device the batch is computed under a check that is read together with the losses; where it fails, once
+// more without it. Ranks would have to fail together: several of them wait for their devices instead.
+TrainingLoop::CheckedLosses TrainingLoop::checked_losses(const LossFunction& losses_of, std::int64_t batch,
+                                                         StepReport& report) {
+  if (group_->is_alone()) {
+    BuffersOnDevice before(model_);
+    ops::DeferredCheck check;
+    NamedLosses losses = losses_of(batch);
+    HostLosses host = on_host(losses, check.failures());
+    if (host.failures == 0) return {std::move(losses), std::move(host.numbers)};
+    before.restore();
+    report.repeated = true;
+  }
+  NamedLosses losses = losses_of(batch);
+  return {losses, on_host(losses).numbers};
+}
+
+std::optional<health::BrokenTensor> TrainingLoop::agree_on_losses(const NamedLosses& numbers, StepReport& report) {
   BatchReport own{.losses = {}, .broken = guard_.broken_loss(numbers), .stop = reducer_ && is_asked_to_stop()};
   for (const auto& [name, term] : numbers) own.losses.emplace_back(name, term.item<double>());
   const BatchReport all = agree(own, *group_);

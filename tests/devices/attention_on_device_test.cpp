@@ -3,6 +3,7 @@
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "camber/ops/deferred_check.h"
 #include "camber/ops/sparse_attention.h"
 #include "camber/ops/windows.h"
 #include "support/attention_runs.h"
@@ -115,6 +116,69 @@ TEST(AttentionOnDevice, TheHostIsWaitedForOnceAPass) {
     reset_traffic();
     out.output.sum().backward();
     EXPECT_EQ(traffic().waits(), entries > 0 ? 1 : 0);
+  }
+}
+
+// Under a check neither pass waits: rows that would have to be recomputed are counted instead.
+TEST(AttentionOnDevice, ADeferredCheckCountsTheRowsInsteadOfWaiting) {
+  for (const double bias : {0.5, -30.0}) {
+    const AttentionCase c{.name = "check", .batch = 2, .queries = 20, .keys = 30, .window_entries = 24, .segments = 3};
+    auto in = on_device(make_inputs(c).to(at::kFloat)).with_gradients();
+    in.bias.windows->value = at::full_like(in.bias.windows->value, bias).requires_grad_(true);
+    AttentionReport report;
+    const auto expected = attend(in, Implementation::kAuto, false, &report);
+    const auto wanted = torch::autograd::grad({expected.output.square().sum()}, {in.q, in.bias.windows->value});
+    AttentionOutput actual;
+    at::Tensor failures;
+    reset_traffic();
+    {
+      DeferredCheck check;
+      actual = attend(in, Implementation::kAuto);
+      failures = check.failures();
+    }
+    const auto loss = actual.output.square().sum();
+    const auto gradients = torch::autograd::grad({loss}, {in.q, in.bias.windows->value});
+    EXPECT_EQ(traffic().waits(), 0);
+    EXPECT_EQ(failures.cpu().item<std::int64_t>(), report.recomputed_rows);
+    EXPECT_EQ(report.recomputed_rows > 0, bias < 0);
+    if (bias < 0) continue;
+    EXPECT_TRUE(same_bits(actual.output.cpu(), expected.output.cpu()));
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_TRUE(same_bits(gradients[i].cpu(), wanted[i].cpu()));
+  }
+}
+
+TEST(DeferredChecks, DoNotNestAndLeaveTheCpuAlone) {
+  DeferredCheck check;
+  EXPECT_EQ(error_of([] { DeferredCheck second; }), "[DeferredCheck] checks must not nest");
+  const auto in = make_inputs({.name = "host", .queries = 5, .keys = 9, .window_entries = 9}).to(at::kFloat);
+  attend(in, Implementation::kCorrected);
+  EXPECT_FALSE(check.failures().defined());
+  EXPECT_EQ(DeferredCheck::current(at::kCPU), nullptr);
+}
+
+// Lists may go on behind their last row where a device made them: what stands there changes nothing.
+TEST(AttentionOnDevice, EntriesBehindTheLastRowAreNobodys) {
+  const AttentionCase c{.name = "tail", .batch = 2, .heads = 2, .queries = 9, .keys = 30, .window_entries = 6,
+                        .windows_per_head = true, .segments = 3};
+  const auto in = on_device(make_inputs(c).to(at::kFloat));
+  auto longer = in;
+  auto& windows = *longer.bias.windows;
+  constexpr std::int64_t kMore = 50;
+  windows.key_index = at::constant_pad_nd(windows.key_index, {0, kMore}, 7);
+  windows.value = at::constant_pad_nd(windows.value, {0, kMore}, 1e4);
+  const std::int64_t entries = in.bias.windows->key_index.size(0);
+  for (const auto implementation : {Implementation::kAuto, Implementation::kStreamed, Implementation::kReference}) {
+    EXPECT_TRUE(same_bits(attend(longer, implementation).output.cpu(), attend(in, implementation).output.cpu()));
+    const auto wanted = gradients_of(in, implementation, false), actual = gradients_of(longer, implementation, false);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      auto own = actual[i].cpu();
+      if (own.sizes() != wanted[i].sizes()) {
+        EXPECT_TRUE(own.slice(1, entries).eq(0).all().item<bool>());
+        own = own.slice(1, 0, entries);
+      }
+      EXPECT_TRUE(same_bits(own.contiguous(), wanted[i].cpu())) << i;
+    }
   }
 }
 

@@ -29,13 +29,13 @@ struct SensorScene {
 
 /// Where queries fall on the maps.
 struct QueryProjection {
-  torch::Tensor cell;  // int64 [B, Q, M, 2] on the host: (column, row), -1 where the map does not hold the point
-  torch::Tensor seen;  // bool [B, Q, M], on the device of the points
+  torch::Tensor cell;  // int64 [B, Q, M, 2]: (column, row), -1 where the map does not hold the point
+  torch::Tensor seen;  // bool [B, Q, M]; both on the device of the points
 };
 
 /// Projects points [B, Q, 3] (metres, LiDAR frame) onto the grid and into every camera that sees them. Maps that
 /// `available` [B, M] calls absent hold no point. No gradient flows through cell indices. Points of another device are
-/// copied to the host, once.
+/// projected there.
 QueryProjection project_queries(const torch::Tensor& points, const SensorScene& scene,
                                 const std::optional<torch::Tensor>& available = std::nullopt);
 
@@ -46,8 +46,12 @@ torch::Tensor fixed_window_sizes(const QueryProjection& projection, std::int64_t
 torch::Tensor object_window_sizes(const torch::Tensor& boxes, const SensorScene& scene);
 
 /// Windows of the given sizes round the placed queries. One that covers more than a quarter of its map is warned of.
-/// They are built on the host and handed over to `device`.
+/// They are built on the host, which waits for cells of another device, and handed over to `device`.
 ops::WindowIndex windows_at(const QueryProjection& projection, const torch::Tensor& sizes, const SensorScene& scene,
                             torch::Device device = torch::kCPU);
+/// Windows of fixed sizes. Under an ops::DeferredCheck those of another device are built there, without waiting.
+ops::WindowIndex fixed_windows_at(const QueryProjection& projection, std::int64_t bev_window,
+                                  std::int64_t camera_window, const SensorScene& scene,
+                                  torch::Device device = torch::kCPU);
 
 }  // namespace camber::nn

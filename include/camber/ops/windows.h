@@ -4,7 +4,9 @@
 #pragma GCC visibility push(default)  // libcamber_ops.so hides everything else
 namespace camber::ops {
 
-/// Windows round cells of maps as sparse rows, with what is needed to give them values.
+/// Windows round cells of maps as sparse rows, with what is needed to give them values. On another device than the CPU
+/// the lists may be longer than their last row says, so that nobody has to wait to learn how long they are: entries
+/// behind row_offsets[B*Q] are left out of everything.
 struct WindowIndex {
   at::Tensor row_offsets{};       // int64 [B*Q+1]
   at::Tensor key_index{};         // int32 [nnz]

@@ -66,6 +66,7 @@ struct StepReport {
   double learning_rate = 0;                              ///< before the groups' multipliers
   double gradient_norm = 0;                              ///< of all groups, before clipping
   bool skipped = false;
+  bool repeated = false;                     ///< the forward pass ran twice: an ops::DeferredCheck failed
   bool stops = false;                        ///< the run cannot go on
   std::optional<health::Finding> finding{};  ///< of a skipped step: the first tensor that broke, in a sentence
   double seconds = 0;
@@ -93,7 +94,8 @@ struct TrainingHooks {
 ///   loop.run([&](std::int64_t batch) -> NamedLosses { return model->losses(load(batch)); }, &checkpoints, hooks);
 ///
 /// The function gets the number of the batch, step * accumulate + i, and must draw everything that is random from
-/// streams named by it: then a run that was killed and resumed has the bits of an unbroken one. The pull of bounded
+/// streams named by it: then a run that was killed and resumed has the bits of an unbroken one. For a model on another
+/// device than the CPU it may be called twice in a row with one number (ops::DeferredCheck). The pull of bounded
 /// scales to their centre (ScaleProjector::penalty) is one of the function's terms where it is wanted.
 ///
 /// With a group of processes every rank runs the same loop: the function returns the terms of the rank's share of the
@@ -141,7 +143,12 @@ class TrainingLoop {
   double learning_rate(std::size_t group, std::int64_t step) const;
   void restore_scales(const CheckpointInfo& info);
   std::optional<health::BrokenTensor> accumulate_gradients(const LossFunction& losses_of, StepReport& report);
-  std::optional<health::BrokenTensor> agree_on_losses(const NamedLosses& losses, StepReport& report);
+  /// Terms with their graphs, and their numbers on the host.
+  struct CheckedLosses {
+    NamedLosses losses, numbers;
+  };
+  CheckedLosses checked_losses(const LossFunction& losses_of, std::int64_t batch, StepReport& report);
+  std::optional<health::BrokenTensor> agree_on_losses(const NamedLosses& numbers, StepReport& report);
   bool is_asked_to_stop() const { return stop_requested_ && stop_requested_(); }
   void evaluate(const CheckpointFolder* checkpoints, const TrainingHooks& hooks);
   void save(const CheckpointFolder* checkpoints, const TrainingHooks& hooks);
