@@ -158,8 +158,8 @@ PillarEncoderImpl::PillarEncoderImpl(const SpaceOptions& space, std::int64_t wid
 
 torch::Tensor PillarEncoderImpl::forward(const GroupedPoints& pillars, std::int64_t clouds) {
   const auto grid = space_.pillars();
-  const auto values =
-      torch::relu(linear_->forward(pillars.features.to(linear_->weight.options().requires_grad(false))));
+  const auto type = linear_->weight.options().requires_grad(false);
+  const auto values = torch::relu(linear_->forward(pillars.features.to(type))).to(type);  // autocast may lower products
   const auto map = scatter_max(values, pillars.cell.to(values.device()), clouds * grid.keys());
   return map.view({clouds, grid.rows(), grid.columns(), width_ + 1}).permute({0, 3, 1, 2});
 }

@@ -42,9 +42,11 @@ TaskOutputs TaskHeadsImpl::forward(const torch::Tensor& state, std::int64_t laye
     outputs.push_back(torch::linear(with_neighbours(active.select(2, t), kernel_), weight_[at].select(0, layer),
                                     bias_[at].select(0, layer)));
   }
-  const auto logits = outputs.back();
+  // Boxes and losses are computed in the type of the weights, whatever autocast makes of products.
+  const auto type = hidden_.scalar_type();
+  const auto logits = outputs.back().to(type);
   outputs.pop_back();
-  return {logits, torch::cat(outputs, -1)};
+  return {logits, torch::cat(outputs, -1).to(type)};
 }
 
 void TaskHeadsImpl::set_class_bias(double value) {

@@ -17,19 +17,31 @@ std::optional<std::string> broken_values(const torch::Tensor& tensor) {
 
 }  // namespace
 
-GradientGuard::GradientGuard(torch::nn::Module& model) {
-  for (const auto& entry : model.named_parameters()) parameters_.emplace_back(entry.key(), entry.value());
-  for (const auto& entry : model.named_buffers())
-    if (entry.value().defined()) buffers_.emplace_back(entry.value(), torch::Tensor());
+KeptBuffers::KeptBuffers(const torch::nn::Module& model) {
+  for (const torch::Tensor& buffer : model.buffers())
+    if (buffer.defined()) buffers_.emplace_back(buffer, torch::Tensor());
 }
 
-void GradientGuard::begin_step() {
+void KeptBuffers::keep() {
   torch::NoGradGuard no_grad;
   for (auto& [buffer, before] : buffers_)
     if (before.defined())
       before.copy_(buffer);
     else
       before = buffer.detach().clone();
+}
+
+void KeptBuffers::restore() {
+  torch::NoGradGuard no_grad;
+  for (auto& [buffer, before] : buffers_) buffer.copy_(before);
+}
+
+GradientGuard::GradientGuard(torch::nn::Module& model) : buffers_(model) {
+  for (const auto& entry : model.named_parameters()) parameters_.emplace_back(entry.key(), entry.value());
+}
+
+void GradientGuard::begin_step() {
+  buffers_.keep();
 }
 
 std::optional<health::BrokenTensor> GradientGuard::broken_loss(const NamedLosses& losses) const {
@@ -64,8 +76,7 @@ std::optional<health::BrokenTensor> GradientGuard::broken_parameter() const {
 }
 
 void GradientGuard::take_back() {
-  torch::NoGradGuard no_grad;
-  for (auto& [buffer, before] : buffers_) buffer.copy_(before);
+  buffers_.restore();
 }
 
 }  // namespace camber::train

@@ -55,6 +55,8 @@ double joint_norm(torch::optim::Optimizer& optimizer, double clip_norm) {
 }
 
 constexpr const char* kBestScore = "best_score";
+constexpr const char* kLossScale = "loss_scale";
+constexpr const char* kSoundSteps = "loss_scale_sound_steps";
 
 std::string steps_key(const NamedScale& scale) {
   return "scale_steps/" + scale.name;
@@ -94,21 +96,10 @@ HostLosses on_host(const NamedLosses& losses, const torch::Tensor& failures = {}
   return host;
 }
 
-// What a forward pass changes beside its result: running statistics on a device. Nothing is kept for the CPU.
-class BuffersOnDevice {
- public:
-  explicit BuffersOnDevice(const torch::nn::Module& model) {
-    for (const torch::Tensor& buffer : model.buffers())
-      if (!buffer.is_cpu()) kept_.emplace_back(buffer, buffer.clone());
-  }
-  void restore() {
-    torch::NoGradGuard no_grad;
-    for (auto& [buffer, before] : kept_) buffer.copy_(before);
-  }
-
- private:
-  std::vector<std::pair<torch::Tensor, torch::Tensor>> kept_;
-};
+c10::Device device_of(const torch::nn::Module& model) {
+  for (const torch::Tensor& parameter : model.parameters()) return parameter.device();
+  return torch::kCPU;
+}
 
 std::int64_t counter(const Counters& counters, const std::string& name) {
   const auto found = counters.find(name);
@@ -140,6 +131,7 @@ TrainingLoop::TrainingLoop(torch::nn::Module& model, TrainingLoopOptions options
       group_schedules_(schedules_of(options_, groups_)),
       projector_(model),
       guard_(model),
+      batch_buffers_(model),
       step_guard_(options_.guard) {
   for (const NamedScale& entry : projector_.scales()) scale_starts_.push_back(values_of(entry));
   if (options_.average.enabled) average_ = std::make_unique<ExponentialAverage>(model, options_.average);
@@ -185,20 +177,13 @@ StepReport TrainingLoop::train_step(const LossFunction& losses_of) {
   optimizer_->zero_grad();
   std::optional<health::BrokenTensor> broken = accumulate_gradients(losses_of, report);
   if (!broken) {
+    unscale_gradients();
     report.gradient_norm = joint_norm(*optimizer_, options_.optimizer.clip_norm);
-    broken = guard_.broken_gradient(report.gradient_norm);
+    report.overflowed = overflowed(report);
+    if (!report.overflowed) broken = guard_.broken_gradient(report.gradient_norm);
   }
   ++step_;  // a skipped step counts: its batch is not met again
-  const health::StepGuard::Verdict verdict = step_guard_.check(step_, report.loss, broken);
-  report.skipped = verdict.skip;
-  report.stops = verdict.stop;
-  report.finding = verdict.finding;
-  if (verdict.skip) {
-    guard_.take_back();
-  } else {
-    projector_.step(*optimizer_);
-    if (average_) average_->update();
-  }
+  finish_step(report, broken);
   report.seconds_waiting = group_->seconds_waited() - waited_before;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
@@ -214,7 +199,8 @@ std::optional<health::BrokenTensor> TrainingLoop::accumulate_gradients(const Los
     for (const auto& [name, term] : losses) total = total.defined() ? total + term : term;
     const bool last = i + 1 == options_.accumulate;
     if (reducer_ && last) reducer_->begin();
-    (options_.accumulate == 1 ? total : total * share).backward();
+    const double factor = share * loss_factor();
+    (factor == 1 ? total : total * factor).backward();
     if (reducer_ && last) reducer_->finish();
   }
   return std::nullopt;
@@ -224,13 +210,15 @@ std::optional<health::BrokenTensor> TrainingLoop::accumulate_gradients(const Los
 // more without it. Ranks would have to fail together: several of them wait for their devices instead.
 TrainingLoop::CheckedLosses TrainingLoop::checked_losses(const LossFunction& losses_of, std::int64_t batch,
                                                          StepReport& report) {
-  if (group_->is_alone()) {
-    BuffersOnDevice before(model_);
+  const c10::Device device = device_of(model_);
+  const AutocastScope lower(device, options_.precision);
+  if (!device.is_cpu() && group_->is_alone()) {
+    batch_buffers_.keep();
     ops::DeferredCheck check;
     NamedLosses losses = losses_of(batch);
     HostLosses host = on_host(losses, check.failures());
     if (host.failures == 0) return {std::move(losses), std::move(host.numbers)};
-    before.restore();
+    batch_buffers_.restore();
     report.repeated = true;
   }
   NamedLosses losses = losses_of(batch);
@@ -253,6 +241,44 @@ std::optional<health::BrokenTensor> TrainingLoop::agree_on_losses(const NamedLos
   }
   stop_agreed_ = stop_agreed_ || all.stop;
   return all.broken;
+}
+
+double TrainingLoop::loss_factor() const {
+  return options_.precision == TrainingPrecision::kHalf ? loss_scale_.factor() : 1;
+}
+
+void TrainingLoop::unscale_gradients() {
+  if (loss_factor() == 1) return;
+  torch::NoGradGuard no_grad;
+  for (const auto& group : optimizer_->param_groups())
+    for (const torch::Tensor& parameter : group.params())
+      if (parameter.grad().defined()) parameter.grad().mul_(1 / loss_factor());
+}
+
+// Whether the gradients of half precision, and not the model, are to blame for a norm that is not finite.
+bool TrainingLoop::overflowed(const StepReport& report) {
+  if (options_.precision != TrainingPrecision::kHalf) return false;
+  if (!std::isfinite(report.gradient_norm)) return loss_scale_.shrink();
+  loss_scale_.step_was_sound();
+  return false;
+}
+
+// Steps the optimiser, or takes the step back where something broke. An overflow of the loss scale is nothing broken.
+void TrainingLoop::finish_step(StepReport& report, const std::optional<health::BrokenTensor>& broken) {
+  if (report.overflowed) {
+    report.skipped = true;
+  } else {
+    const health::StepGuard::Verdict verdict = step_guard_.check(step_, report.loss, broken);
+    report.skipped = verdict.skip;
+    report.stops = verdict.stop;
+    report.finding = verdict.finding;
+  }
+  if (report.skipped) {
+    guard_.take_back();
+  } else {
+    projector_.step(*optimizer_);
+    if (average_) average_->update();
+  }
 }
 
 void TrainingLoop::set_learning_rates() {
@@ -319,6 +345,8 @@ std::optional<CheckpointFolder::Resumed> TrainingLoop::resume(const CheckpointFo
     if (average_) average_->set_updates(counter(counters, "average_updates"));
     if (const auto best = resumed->info.numbers.find(kBestScore); best != resumed->info.numbers.end())
       best_score_ = best->second;
+    if (const auto factor = resumed->info.numbers.find(kLossScale); factor != resumed->info.numbers.end())
+      loss_scale_.restore(factor->second, counter(counters, kSoundSteps));
     restore_scales(resumed->info);
   }
   return resumed;
@@ -350,6 +378,10 @@ CheckpointInfo TrainingLoop::info() const {
       .counters = {{"step", step_}, {"skipped", step_guard_.skipped()}, {"skipped_in_a_row", step_guard_.in_a_row()}}};
   if (average_) info.counters["average_updates"] = average_->updates();
   if (best_score_) info.numbers[kBestScore] = *best_score_;
+  if (options_.precision == TrainingPrecision::kHalf) {
+    info.numbers[kLossScale] = loss_scale_.factor();
+    info.counters[kSoundSteps] = loss_scale_.sound_steps();
+  }
   for (std::size_t i = 0; i < projector_.scales().size(); ++i) {
     const NamedScale& entry = projector_.scales()[i];
     for (std::size_t k = 0; k < scale_starts_[i].size(); ++k) info.numbers[start_key(entry, k)] = scale_starts_[i][k];

@@ -126,11 +126,12 @@ struct OneBatch {
   train::TrainingLoop loop;
   std::int64_t passes = 0;
 
-  explicit OneBatch(const detection::DetectorOptions& given, at::Device device, std::int64_t cameras = 3)
+  OneBatch(const detection::DetectorOptions& given, at::Device device,
+           train::TrainingPrecision precision = train::TrainingPrecision::kFloat)
       : options(given),
         detector(given, 1),
-        batch(detection::examples::example_batch(given, 2, cameras)),
-        loop(moved(device), {.steps = 3, .average = {.enabled = true}}) {
+        batch(detection::examples::example_batch(given, 2, 3)),
+        loop(moved(device), {.steps = 3, .precision = precision, .average = {.enabled = true}}) {
     detector->train();
   }
   torch::nn::Module& moved(at::Device device) {
@@ -193,6 +194,32 @@ TEST(TrainingStep, IsRepeatedWhereACheckFails) {
   for (const auto& buffer : there.detector->named_buffers())
     EXPECT_TRUE(camber::proof::close(buffer.value().cpu().to(at::kDouble), wanted[buffer.key()].to(at::kDouble), 2e-3))
         << buffer.key();
+}
+
+// Products in lower precision on either device: losses near float's, everything that learns in float, the scale within
+// its bounds, no further wait.
+TEST(TrainingStep, RunsInLowerPrecisionHereAndThere) {
+  const auto options = learned_router();
+  OneBatch plain(options, at::kCPU);
+  const double expected = plain.step().loss;
+  for (const auto device : {at::Device(at::kCPU), test_device()})
+    for (const auto precision : {train::TrainingPrecision::kBfloat16, train::TrainingPrecision::kHalf}) {
+      OneBatch run(options, device, precision);
+      const auto first = run.step();
+      EXPECT_NEAR(first.loss, expected, 0.03 * expected);
+      for (const auto& parameter : run.detector->named_parameters()) {
+        EXPECT_EQ(parameter.value().scalar_type(), torch::kFloat) << parameter.key();
+        if (!parameter.value().grad().defined()) continue;
+        EXPECT_EQ(parameter.value().grad().scalar_type(), torch::kFloat) << parameter.key();
+      }
+      reset_traffic();
+      const auto second = run.step();
+      EXPECT_TRUE(std::isfinite(second.loss));
+      EXPECT_FALSE(first.skipped && !first.overflowed);
+      EXPECT_LE(traffic().waits(), 4);
+      const auto scale = run.loop.projector().scales().at(0).scale;
+      EXPECT_LE(scale->raw().max().item<double>(), scale->max());
+    }
 }
 
 TEST(VerifyOnDevice, EveryPromiseHolds) {

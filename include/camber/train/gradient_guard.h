@@ -15,6 +15,17 @@ namespace camber::train {
 /// Terms of a loss by name, in the order in which they were computed; the loss is their sum.
 using NamedLosses = std::vector<std::pair<std::string, torch::Tensor>>;
 
+/// The buffers of a model as they were: a forward pass moves running statistics.
+class KeptBuffers {
+ public:
+  explicit KeptBuffers(const torch::nn::Module& model);
+  void keep();
+  void restore();
+
+ private:
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> buffers_;  // (the model's, as it was)
+};
+
 /// Keeps NaN and infinity out of a model: finds the first tensor that broke, and takes a skipped step back. (Which
 /// steps are skipped and when a run stops is health::StepGuard's matter.)
 ///
@@ -41,7 +52,7 @@ class GradientGuard {
   std::optional<health::BrokenTensor> broken_parameter() const;
 
   std::vector<std::pair<std::string, torch::Tensor>> parameters_;
-  std::vector<std::pair<torch::Tensor, torch::Tensor>> buffers_;  // (the model's, as it was before the step)
+  KeptBuffers buffers_;  // as they were before the step
 };
 
 }  // namespace camber::train

@@ -14,6 +14,7 @@
 #include <camber/train/freezing.h>
 #include <camber/train/gradient_guard.h>
 #include <camber/train/gradient_reducer.h>
+#include <camber/train/mixed_precision.h>
 #include <camber/train/optimizer_groups.h>
 #include <camber/train/reachable_range.h>
 #include <camber/train/scale_projector.h>
@@ -25,6 +26,7 @@ struct TrainingLoopOptions {
   std::int64_t steps = 1000;
   std::int64_t accumulate = 1;
   std::int64_t steps_per_epoch = 1000;
+  TrainingPrecision precision = TrainingPrecision::kFloat;
   OptimizerOptions optimizer{};
   FreezingOptions freeze{};
   OptimizerGroupsOptions groups{};
@@ -42,6 +44,8 @@ struct TrainingLoopOptions {
     visitor("accumulate", accumulate, "batches whose gradients are summed for one step", config::Range{.min = 1});
     visitor("steps_per_epoch", steps_per_epoch, "steps that count as an epoch for schedules of bounds",
             config::Range{.min = 1});
+    visitor("precision", precision,
+            "products of the forward pass: float, bfloat16 or half (with a loss scale); all else is float");
     visitor("optimizer", optimizer, "the optimiser");
     visitor("freeze", freeze, "parameters that stay as they are, by name");
     visitor("groups", groups, "multipliers by parameter name");
@@ -66,6 +70,7 @@ struct StepReport {
   double learning_rate = 0;                              ///< before the groups' multipliers
   double gradient_norm = 0;                              ///< of all groups, before clipping
   bool skipped = false;
+  bool overflowed = false;                   ///< skipped for the loss scale of half precision, which was halved
   bool repeated = false;                     ///< the forward pass ran twice: an ops::DeferredCheck failed
   bool stops = false;                        ///< the run cannot go on
   std::optional<health::Finding> finding{};  ///< of a skipped step: the first tensor that broke, in a sentence
@@ -126,6 +131,8 @@ class TrainingLoop {
   const Freezing& freezing() const { return freezing_; }
   const Schedule& schedule() const { return schedule_; }
   ScaleProjector& projector() { return projector_; }
+  /// The factor of the loss in half precision.
+  const LossScale& loss_scale() const { return loss_scale_; }
   const health::StepGuard& guard() const { return step_guard_; }
   std::optional<double> best_score() const { return best_score_; }
   /// How far each scale of the projector can move in the whole run, from where it began and with its group's schedule.
@@ -148,6 +155,10 @@ class TrainingLoop {
     NamedLosses losses, numbers;
   };
   CheckedLosses checked_losses(const LossFunction& losses_of, std::int64_t batch, StepReport& report);
+  double loss_factor() const;
+  void unscale_gradients();
+  bool overflowed(const StepReport& report);
+  void finish_step(StepReport& report, const std::optional<health::BrokenTensor>& broken);
   std::optional<health::BrokenTensor> agree_on_losses(const NamedLosses& numbers, StepReport& report);
   bool is_asked_to_stop() const { return stop_requested_ && stop_requested_(); }
   void evaluate(const CheckpointFolder* checkpoints, const TrainingHooks& hooks);
@@ -166,6 +177,8 @@ class TrainingLoop {
   ScaleProjector projector_;
   std::vector<std::vector<double>> scale_starts_;  // of each scale, element by element, at step 0
   GradientGuard guard_;
+  KeptBuffers batch_buffers_;  // as they were before the batch at hand, on another device than the CPU
+  LossScale loss_scale_;
   health::StepGuard step_guard_;
   std::unique_ptr<ExponentialAverage> average_;
   std::unique_ptr<GradientReducer> reducer_;  // with other ranks
