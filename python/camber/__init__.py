@@ -32,6 +32,7 @@ from .scale_projection import project_after_step, project_scales
 from .sensors import BevGrid, CameraMap
 from .sparse_convolution import SparseIndices, build_sparse_indices, sparse_convolution
 from .structured_bias import Segments, StructuredBias, Windows, dense_mask
+from .triton_kernels import TritonReport, check_triton_kernels, enable_triton_kernels
 from .worlds import report, simulate
 from .writing import DatasetWriter, RigSensor, SceneWriter
 
@@ -59,11 +60,14 @@ __all__ = [
     "Segments",
     "SparseIndices",
     "StructuredBias",
+    "TritonReport",
     "Windows",
     "biased_attention",
     "build_sparse_indices",
+    "check_triton_kernels",
     "configs",
     "dense_mask",
+    "enable_triton_kernels",
     "explain_attention",
     "faults",
     "merge",

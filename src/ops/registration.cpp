@@ -36,6 +36,9 @@ const Arguments kSparseAttention{{"Tensor", "query"},
                                  {"Tensor", "key_index"},
                                  {"Tensor?", "bias", "None"},
                                  {"float?", "softmax_scale", "None"}};
+const Arguments kWindowEntries{{"Tensor", "query"},     {"Tensor", "key"},          {"Tensor", "value"},
+                               {"Tensor", "row_offsets"}, {"Tensor", "key_index"}, {"Tensor", "window_value"},
+                               {"Tensor?", "shift"}};
 const Arguments kSparseConvolution{
     {"Tensor", "features"}, {"Tensor", "weight"}, {"Tensor[]", "pairs"}, {"SymInt", "outputs"}};
 
@@ -83,6 +86,14 @@ TORCH_LIBRARY(camber, m) {
       "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)");
   define(forward_schema("sparse_convolution", kSparseConvolution, "Tensor"));
   define(backward_schema("sparse_convolution", {{"Tensor", "grad_output"}}, kSparseConvolution, "(Tensor, Tensor)"));
+
+  // The sparse part of `corrected` on a device that brings kernels of its own for it (window_correction.cpp); without
+  // any, plain tensor operations do it. Nobody else calls them.
+  define("correct_windows(" + listed(kWindowEntries, false) +
+         ", Tensor? output, Tensor logsumexp, float scale) -> (Tensor output, Tensor logsumexp, Tensor total)");
+  define("correct_windows_backward(" + listed(kWindowEntries, false) +
+         ", Tensor grad_output, Tensor? grad_logsumexp, Tensor output, Tensor logsumexp, float scale) -> "
+         "(Tensor, Tensor, Tensor, Tensor, Tensor)");
 
   // The number of entries depends on the contents of center and size.
   m.def("build_windows(Tensor center, Tensor size, Tensor map_shape) -> (Tensor, Tensor, Tensor, Tensor)");

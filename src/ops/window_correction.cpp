@@ -1,9 +1,11 @@
 #include "ops/window_correction.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/TensorOptions.h>
 
 #include "camber/kernels/sparse.h"
 #include "ops/kernel_views.h"
@@ -158,22 +160,81 @@ void plain_gradients(const AttentionArguments& a, const EntryTensors& of_entries
   }
 }
 
+// --- by kernels that somebody registered for the device ---
+
+using Optional = const std::optional<at::Tensor>&;
+using OwnForward = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& row_offsets,
+    const at::Tensor& key_index, const at::Tensor& window_value, Optional shift, Optional output,
+    const at::Tensor& logsumexp, double scale);
+using OwnBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& row_offsets,
+    const at::Tensor& key_index, const at::Tensor& window_value, Optional shift, const at::Tensor& grad_output,
+    Optional grad_logsumexp, const at::Tensor& output, const at::Tensor& logsumexp, double scale);
+
+// The operator's handle where the device of q has a kernel of its own for it.
+std::optional<c10::OperatorHandle> own_kernel(const char* name, const AttentionArguments& a) {
+  if (a.compute_type() != at::kFloat) return std::nullopt;
+  const auto handle = c10::Dispatcher::singleton().findSchema({name, ""});
+  const auto key = c10::computeDispatchKey(a.q.scalar_type(), a.q.layout(), a.q.device());
+  return handle && handle->hasKernelForDispatchKey(key) ? handle : std::nullopt;
+}
+
+std::optional<at::Tensor> given(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+at::Tensor own_totals(const c10::OperatorHandle& handle, const AttentionArguments& a, const at::Tensor& shift,
+                      const at::Tensor& output, const at::Tensor& logsumexp) {
+  const auto [corrected, lse, total] =
+      handle.typed<OwnForward>().call(a.q, a.k, a.v, a.row_offsets, a.key_index, a.window_value.to(at::kFloat),
+                                      given(shift), given(output), logsumexp, a.scale());
+  if (output.defined()) {
+    output.copy_(corrected);
+    logsumexp.copy_(lse);
+  }
+  return total;
+}
+
+void own_gradients(const c10::OperatorHandle& handle, const AttentionArguments& a, const EntryTensors& entries,
+                   const BackwardTensors& t, const Needs& needs, std::array<at::Tensor, kGradients>& gradients) {
+  const auto [dq, dk, dv, dvalue, slopes] = handle.typed<OwnBackward>().call(
+      a.q, a.k, a.v, a.row_offsets, a.key_index, a.window_value.to(at::kFloat), given(entries.shift), t.grad_output,
+      given(t.grad_logsumexp), t.output, t.logsumexp, a.scale());
+  if (needs[kQuery]) gradients[kQuery].add_(dq);
+  if (needs[kKey]) gradients[kKey].add_(dk);
+  if (needs[kValue]) gradients[kValue].add_(dv);
+  if (needs[kWindowValue]) gradients[kWindowValue].copy_(a.window_value.size(0) == 1 ? dvalue.sum(0, true) : dvalue);
+  if (entries.slopes.defined()) entries.slopes.copy_(slopes);
+}
+
+at::Tensor totals_of(const AttentionArguments& a, const at::Tensor& shift, const at::Tensor& output,
+                     const at::Tensor& logsumexp) {
+  if (by_kernels(a)) return kernel_totals(a, shift, output, logsumexp);
+  if (const auto own = own_kernel("camber::correct_windows", a)) return own_totals(*own, a, shift, output, logsumexp);
+  return plain_totals(a, shift, output, logsumexp);
+}
+
 }  // namespace
 
 at::Tensor correct_for_windows(const AttentionArguments& a, const at::Tensor& shift, const at::Tensor& output,
                                const at::Tensor& logsumexp) {
-  return (by_kernels(a) ? kernel_totals : plain_totals)(a, shift, output, logsumexp);
+  return totals_of(a, shift, output, logsumexp);
 }
 
 at::Tensor inverse_totals(const AttentionArguments& a, const at::Tensor& shift, const at::Tensor& logsumexp) {
   const auto dense = logsumexp.contiguous();
   // With the logsumexp of the biased attention, 1 + sum (biased - plain) is 2 - 1 / Z.
-  return 2 - (by_kernels(a) ? kernel_totals : plain_totals)(a, shift, at::Tensor{}, dense);
+  return 2 - totals_of(a, shift, at::Tensor{}, dense);
 }
 
 void correct_gradients_for_windows(const AttentionArguments& a, const EntryTensors& entries, const BackwardTensors& t,
                                    const Needs& needs, std::array<at::Tensor, kGradients>& gradients) {
-  if (!by_kernels(a)) return plain_gradients(a, entries, t, needs, gradients);
+  if (!by_kernels(a)) {
+    if (const auto own = own_kernel("camber::correct_windows_backward", a))
+      return own_gradients(*own, a, entries, t, needs, gradients);
+    return plain_gradients(a, entries, t, needs, gradients);
+  }
   KernelCorrection c(a, entries.shift);
   if (entries.slopes.defined()) c.correction.slopes = entries.slopes.data_ptr<float>();
   const auto rows = [&](Gradient which) {

@@ -6,7 +6,8 @@
 #include "ops/attention_arguments.h"
 
 /// The sparse part of `corrected`: attention without the windows' bias becomes attention with it
-/// (camber/kernels/sparse.h has the formula). On the CPU in float by the kernels, elsewhere in plain tensor operations.
+/// (camber/kernels/sparse.h has the formula). On the CPU in float by the kernels, on a device for which somebody
+/// registered kernels of `camber::correct_windows` by those, elsewhere in plain tensor operations.
 namespace camber::ops {
 
 /// Corrects `output` [B, H, Q, Dv] and `logsumexp` [B, H, Q] in place, both in the compute type and contiguous in their

@@ -12,6 +12,8 @@ void DetectorTrainingOptions::validate() const {
   if (detector.in_bfloat16())
     throw std::invalid_argument("[train] detector.precision must be float32 in training, got bfloat16");
   loop.validate();
+  if (double_precision && loop.precision != train::TrainingPrecision::kFloat)
+    throw std::invalid_argument("[train] loop.precision must be float with double_precision, got a lower one");
   const std::vector<sensors::Fault> conditions = parse_conditions(evaluation.faults);
   if (detector.encoder.kind != detection::EncoderKind::kFeatures) return;
   if (detector.encoder.features.empty()) {

@@ -7,6 +7,7 @@
 #include <ATen/NativeFunctions.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/native/CPUFallback.h>
+#include <c10/util/strides.h>
 #include <torch/library.h>
 
 #include "support/test_device_state.h"
@@ -67,8 +68,11 @@ at::Scalar read_number(const at::Tensor& self) {
 
 at::Tensor& set_storage(at::Tensor& self, at::Storage source, std::int64_t offset, at::IntArrayRef size,
                         at::IntArrayRef stride) {
-  reserve(source, at::detail::computeStorageNbytes(size, stride, self.itemsize(), offset));
-  return at::native::set_storage_cpu_(self, std::move(source), offset, size, stride);
+  // Without strides the elements are dense.
+  const auto dense = c10::contiguous_strides(size);
+  const at::IntArrayRef steps = stride.size() == size.size() ? stride : at::IntArrayRef(dense);
+  reserve(source, at::detail::computeStorageNbytes(size, steps, self.itemsize(), offset));
+  return at::native::set_storage_cpu_(self, std::move(source), offset, size, steps);
 }
 
 // Its running statistics change though its schema calls them inputs: copies would lose the change.
