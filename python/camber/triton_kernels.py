@@ -97,7 +97,9 @@ def check_triton_kernels(device: torch.device | str) -> TritonReport:
         found = kernels.correct_windows(
             *operands, (plain.softmax(-1) @ v).float().to(device), before.float().to(device), scale
         )
-        for name, one, wanted in zip(("output", "logsumexp", "total"), found, (output, after, (after - before).exp()), strict=True):
+        for name, one, wanted in zip(
+            ("output", "logsumexp", "total"), found, (output, after, (after - before).exp()), strict=True
+        ):
             compare(name, one, wanted)
         # The entries' terms: those of the biased attention less those of the weights exp(plain - after).
         grad = p["grad_output"].double()
@@ -116,7 +118,12 @@ def check_triton_kernels(device: torch.device | str) -> TritonReport:
             change.transpose(0, 1)[:, at[0], at[1], at[2]],
         )
         terms = kernels.correct_windows_backward(
-            *operands, moved["grad_output"], moved["grad_logsumexp"], output.float().to(device), after.float().to(device), scale
+            *operands,
+            moved["grad_output"],
+            moved["grad_logsumexp"],
+            output.float().to(device),
+            after.float().to(device),
+            scale,
         )
         for name, one, wanted in zip(("dq", "dk", "dv", "dbias", "slope"), terms, wanted_terms, strict=True):
             compare(name, one, wanted)

@@ -61,7 +61,9 @@ def nvidia_registers(cubin: bytes) -> int:
 
 def compiled(kernel: Any, target: GPUTarget, element: str) -> dict[str, int]:
     signature = signature_of(kernel, element)
-    constants = {(kernel.arg_names.index(name),): value for name, value in CONSTANTS.items() if name in kernel.arg_names}
+    constants = {
+        (kernel.arg_names.index(name),): value for name, value in CONSTANTS.items() if name in kernel.arg_names
+    }
     result = triton.compile(ASTSource(kernel, signature, constants, None), target=target)
     if target.backend == "cuda":
         binary, registers = result.asm["cubin"], nvidia_registers(result.asm["cubin"])

@@ -114,7 +114,8 @@ def test_training_a_module_there():
 
 # torch itself says of test_autograd_registration that it is not there for other devices than CPU, CUDA and XPU.
 @pytest.mark.parametrize(
-    "name", ["biased_attention", "biased_attention_backward", "sparse_attention", "sparse_attention_backward", "window_values"]
+    "name",
+    ["biased_attention", "biased_attention_backward", "sparse_attention", "sparse_attention_backward", "window_values"],
 )
 def test_opcheck(name):
     checks = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]

@@ -17,7 +17,7 @@ pytest.importorskip("triton", reason="the package triton is not installed (scrip
 if os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("TRITON_INTERPRET=1 must be set: there is no GPU", allow_module_level=True)
 
-from camber import _triton_kernels as kernels  # noqa: E402
+from camber import _triton_kernels as kernels
 
 
 def test_interpreted_kernels_are_within_2e6_of_double():

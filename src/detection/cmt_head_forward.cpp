@@ -45,7 +45,7 @@ AddedBias added_by(const ops::StructuredBias& bias, const DetectorBatch& batch) 
   AddedBias added;
   if (bias.windows) {
     const auto entries = bias.windows->row_offsets[-1].item<std::int64_t>();  // a device's list may be longer
-    const auto value = bias.windows->value.detach().slice(1, 0, entries);      // [Hb, nnz]
+    const auto value = bias.windows->value.detach().slice(1, 0, entries);     // [Hb, nnz]
     const auto in_grid = bias.windows->key_index.slice(0, 0, entries) < batch.scene.grid.keys();
     added.lidar_windows = value.index({at::indexing::Slice(), in_grid});
     added.camera_windows = value.index({at::indexing::Slice(), ~in_grid});

@@ -174,15 +174,15 @@ void AttentionBiasImpl::reset() {
 BiasWindows AttentionBiasImpl::windows(const QueryProjection& projection, const SensorScene& scene,
                                        const std::optional<torch::Tensor>& boxes) const {
   const bool by_object = options.sizing == WindowSizing::kObject && boxes;
-  const auto sizes = by_object ? object_window_sizes(*boxes, scene)
-                               : fixed_window_sizes(projection, options.bev_window, options.camera_window,
-                                                    scene.num_grids());
+  const auto sizes = by_object
+                         ? object_window_sizes(*boxes, scene)
+                         : fixed_window_sizes(projection, options.bev_window, options.camera_window, scene.num_grids());
   warn_of_wide_windows(sizes, scene);
   const auto device = scale->raw().device();
-  BiasWindows result{.index = by_object ? windows_at(projection, sizes, scene, device)
-                                        : fixed_windows_at(projection, options.bev_window, options.camera_window, scene,
-                                                           device),
-                     .profile = {}};
+  BiasWindows result{
+      .index = by_object ? windows_at(projection, sizes, scene, device)
+                         : fixed_windows_at(projection, options.bev_window, options.camera_window, scene, device),
+      .profile = {}};
   const auto distance = result.index.squared_distance.to(torch::kFloat);
   if (options.form == WindowForm::kBox) {
     result.profile = torch::ones_like(distance);

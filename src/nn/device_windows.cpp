@@ -53,8 +53,8 @@ std::pair<torch::Tensor, torch::Tensor> cells_of_cameras(const torch::Tensor& po
 
 // One kind of map: for every query some windows of one size, [N, slots], where they lie and what they lie on.
 struct Slots {
-  torch::Tensor column, row, valid, map;        // [N, slots]
-  torch::Tensor columns, rows, first_key;       // [N, slots]
+  torch::Tensor column, row, valid, map;   // [N, slots]
+  torch::Tensor columns, rows, first_key;  // [N, slots]
   std::int64_t size = 1;
 };
 
@@ -98,8 +98,10 @@ QueryProjection project_on_device(const torch::Tensor& points, const SensorScene
   }
   auto all = torch::cat(seen, 2);
   if (available) all = all.logical_and(available->to(points.device()).unsqueeze(1));
-  return {.cell = torch::cat(cells, 2).nan_to_num(0, 0, 0).masked_fill(all.logical_not().unsqueeze(-1), -1).to(torch::kLong),
-          .seen = all};
+  return {
+      .cell =
+          torch::cat(cells, 2).nan_to_num(0, 0, 0).masked_fill(all.logical_not().unsqueeze(-1), -1).to(torch::kLong),
+      .seen = all};
 }
 
 ops::WindowIndex windows_on_device(const QueryProjection& projection, FixedSizes sizes, const SensorScene& scene) {
@@ -112,7 +114,9 @@ ops::WindowIndex windows_on_device(const QueryProjection& projection, FixedSizes
   const auto of_maps = torch::tensor(numbers, torch::kLong).to(cell.device()).view({-1, 3});
   const auto slots_of = [&](const torch::Tensor& map, std::int64_t size) {
     const auto pick = [&](const torch::Tensor& t) { return t.gather(1, map); };
-    const auto number = [&](std::int64_t i) { return of_maps.select(1, i).index_select(0, map.flatten()).view_as(map); };
+    const auto number = [&](std::int64_t i) {
+      return of_maps.select(1, i).index_select(0, map.flatten()).view_as(map);
+    };
     return Slots{.column = pick(cell.select(2, 0)),
                  .row = pick(cell.select(2, 1)),
                  .valid = pick(seen),

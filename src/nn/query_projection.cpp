@@ -100,8 +100,8 @@ QueryProjection project_queries(const torch::Tensor& points, const SensorScene& 
   return projection;
 }
 
-ops::WindowIndex fixed_windows_at(const QueryProjection& projection, std::int64_t bev_window, std::int64_t camera_window,
-                                  const SensorScene& scene, torch::Device device) {
+ops::WindowIndex fixed_windows_at(const QueryProjection& projection, std::int64_t bev_window,
+                                  std::int64_t camera_window, const SensorScene& scene, torch::Device device) {
   if (ops::DeferredCheck::current(projection.cell.device()) != nullptr)
     return windows_on_device(projection, {.grid = bev_window, .camera = camera_window}, scene);
   return windows_at(projection, fixed_window_sizes(projection, bev_window, camera_window, scene.num_grids()), scene,

@@ -45,8 +45,8 @@ std::optional<KeysAndValues> QueryRouterImpl::project_memory(const torch::Tensor
 
 torch::Tensor QueryRouterImpl::content_logits(const RouterInputs& in) {
   const random::Stream stream(in.dropout_seed, "router");
-  const auto keys = fixed_windows_at(in.projection, options.bev_window, options.camera_window, *in.scene,
-                                     in.query_position.device());
+  const auto keys =
+      fixed_windows_at(in.projection, options.bev_window, options.camera_window, *in.scene, in.query_position.device());
   const auto target = torch::zeros_like(in.query_position);
   const AttentionInputs cross{target,
                               in.memory,

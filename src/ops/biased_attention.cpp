@@ -11,8 +11,8 @@
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <c10/util/ScopeExit.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "camber/ops/deferred_check.h"

@@ -36,7 +36,7 @@ const Arguments kSparseAttention{{"Tensor", "query"},
                                  {"Tensor", "key_index"},
                                  {"Tensor?", "bias", "None"},
                                  {"float?", "softmax_scale", "None"}};
-const Arguments kWindowEntries{{"Tensor", "query"},     {"Tensor", "key"},          {"Tensor", "value"},
+const Arguments kWindowEntries{{"Tensor", "query"},       {"Tensor", "key"},       {"Tensor", "value"},
                                {"Tensor", "row_offsets"}, {"Tensor", "key_index"}, {"Tensor", "window_value"},
                                {"Tensor?", "shift"}};
 const Arguments kSparseConvolution{

@@ -100,8 +100,8 @@ class Run {
   train::RunSession session_;
   sensors::LoaderOptions loading_;
   sensors::Loader loader_;
-  detection::DetectorBatch tensors_{};  // of the batch at hand
-  std::int64_t collated_ = -1;          // its number
+  detection::DetectorBatch tensors_{};                // of the batch at hand
+  std::int64_t collated_ = -1;                        // its number
   std::optional<detection::DetectorOutput> watched_;  // of the step at hand, when it is sampled
 };
 

@@ -1,6 +1,6 @@
-#include <camber/train/mixed_precision.h>
-
 #include <algorithm>
+
+#include <camber/train/mixed_precision.h>
 
 #include <ATen/autocast_mode.h>
 

@@ -143,8 +143,7 @@ TEST(AttentionOnDevice, ADeferredCheckCountsTheRowsInsteadOfWaiting) {
     EXPECT_EQ(report.recomputed_rows > 0, bias < 0);
     if (bias < 0) continue;
     EXPECT_TRUE(same_bits(actual.output.cpu(), expected.output.cpu()));
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-      EXPECT_TRUE(same_bits(gradients[i].cpu(), wanted[i].cpu()));
+    for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(same_bits(gradients[i].cpu(), wanted[i].cpu()));
   }
 }
 
@@ -159,8 +158,14 @@ TEST(DeferredChecks, DoNotNestAndLeaveTheCpuAlone) {
 
 // Lists may go on behind their last row where a device made them: what stands there changes nothing.
 TEST(AttentionOnDevice, EntriesBehindTheLastRowAreNobodys) {
-  const AttentionCase c{.name = "tail", .batch = 2, .heads = 2, .queries = 9, .keys = 30, .window_entries = 6,
-                        .windows_per_head = true, .segments = 3};
+  const AttentionCase c{.name = "tail",
+                        .batch = 2,
+                        .heads = 2,
+                        .queries = 9,
+                        .keys = 30,
+                        .window_entries = 6,
+                        .windows_per_head = true,
+                        .segments = 3};
   const auto in = on_device(make_inputs(c).to(at::kFloat));
   auto longer = in;
   auto& windows = *longer.bias.windows;

@@ -161,15 +161,11 @@ TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFallthrough());
 }
 // Products go to the lower precision and norms to float, as on CUDA.
-TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
-  KERNEL_PRIVATEUSEONE(conv2d, lower_precision_fp)
-  KERNEL_PRIVATEUSEONE(linear, lower_precision_fp)
-  KERNEL_PRIVATEUSEONE(matmul, lower_precision_fp)
-  KERNEL_PRIVATEUSEONE(addmm, lower_precision_fp)
-  KERNEL_PRIVATEUSEONE(mm, lower_precision_fp)
-  KERNEL_PRIVATEUSEONE(bmm, lower_precision_fp)
-  KERNEL_PRIVATEUSEONE(layer_norm, fp32)
-}
+TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m){
+    KERNEL_PRIVATEUSEONE(conv2d, lower_precision_fp) KERNEL_PRIVATEUSEONE(linear, lower_precision_fp)
+        KERNEL_PRIVATEUSEONE(matmul, lower_precision_fp) KERNEL_PRIVATEUSEONE(addmm, lower_precision_fp)
+            KERNEL_PRIVATEUSEONE(mm, lower_precision_fp) KERNEL_PRIVATEUSEONE(bmm, lower_precision_fp)
+                KERNEL_PRIVATEUSEONE(layer_norm, fp32)}
 #endif
 
 TORCH_LIBRARY_IMPL(aten, CAMBER_TEST_DEVICE_KEY, m) {

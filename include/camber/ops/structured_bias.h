@@ -10,9 +10,10 @@ namespace camber::ops {
 /// A sparse additive bias: row b * Q + q of `row_offsets` lists the keys toward which query q of batch element b is
 /// biased.
 ///
-/// Shapes: row_offsets int64 [B*Q+1] from 0 to nnz (on another device than the CPU to at most nnz); key_index int32 [nnz], sorted and unique in a row; value
-/// [Hb, nnz] with Hb = 1 (shared by the heads) or H. The value is differentiable; -inf removes a key, +inf is refused,
-/// and so is what might become +inf where scores are computed: 2^125 and more in float.
+/// Shapes: row_offsets int64 [B*Q+1] from 0 to nnz (on another device than the CPU to at most nnz); key_index int32
+/// [nnz], sorted and unique in a row; value [Hb, nnz] with Hb = 1 (shared by the heads) or H. The value is
+/// differentiable; -inf removes a key, +inf is refused, and so is what might become +inf where scores are computed:
+/// 2^125 and more in float.
 struct Windows {
   at::Tensor row_offsets{};
   at::Tensor key_index{};
