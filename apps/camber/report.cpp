@@ -65,6 +65,8 @@ int run_report(ReportArguments& arguments, const CommonOptions& common) {
   check_ending("report", "--out", arguments.out, {".html", ".htm"});
   const RunState written = state_of(arguments.path);
   write_page(arguments);
+  const std::filesystem::path page = std::filesystem::absolute(arguments.out);
+  storage::remove_leftovers(page.parent_path(), page.filename().string());
   const auto bytes = std::filesystem::file_size(arguments.out);
   print_answer(common.format == Format::kJson
                    ? fmt::format("{{\"out\": {}, \"bytes\": {}}}\n", json::quoted(arguments.out), bytes)

@@ -27,12 +27,16 @@ void keep_freed_memory() {
   mallopt(M_TOP_PAD, 64 * kMegabyte);
 }
 
-// LibTorch appends to its sentences where they were raised.
+// LibTorch appends to its sentences where they were raised; the standard library's begin without brackets.
 void say(const std::exception& error) {
+  constexpr std::string_view kOfLibrary = "filesystem error: ";
   const auto* raised = dynamic_cast<const c10::Error*>(&error);
   const std::string_view text = raised != nullptr ? raised->what_without_backtrace() : error.what();
-  const std::string_view sentence = text.substr(0, text.find("\nException raised from"));
-  std::fprintf(stderr, "camber: %.*s\n", static_cast<int>(sentence.size()), sentence.data());
+  std::string_view sentence = text.substr(0, text.find("\nException raised from"));
+  const bool of_library = sentence.starts_with(kOfLibrary);
+  if (of_library) sentence.remove_prefix(kOfLibrary.size());
+  std::fprintf(stderr, "camber: %s%.*s\n", of_library ? "[storage] " : "", static_cast<int>(sentence.size()),
+               sentence.data());
 }
 
 // Of several processes each would do the whole work of a sub-command that does not share it.

@@ -14,6 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kWriting = ".writing";  // the lock of a folder that further tables are added to
+
 // Readers want a map's file, whatever is on it: a square of white.
 std::int64_t write_map(const fs::path& path) {
   constexpr int kSide = 16;
@@ -179,9 +181,16 @@ void DatasetWriterOptions::validate() const {
 DatasetWriter::Work::Work(fs::path folder, DatasetWriterOptions given)
     : out(std::move(folder)), options(std::move(given)), tokens(options.tokens) {
   options.validate();
-  if (fs::exists(out / options.version))
-    throw std::invalid_argument("[DatasetWriter] out must not hold " + options.version + " already, got " +
-                                out.string());
+  if (storage::can_be_output(out)) {
+    output_.emplace(out, "DatasetWriter", "out");
+  } else {
+    if (!fs::is_directory(out))
+      throw std::invalid_argument("[DatasetWriter] out must be a folder, got " + out.string() + ", which is a file");
+    if (fs::exists(out / options.version))
+      throw std::invalid_argument("[DatasetWriter] out must not hold " + options.version + " already, got " +
+                                  out.string());
+    lock_.emplace(out / kWriting);
+  }
   if (!tokens)
     tokens = [root = random::Stream(0, options.version)](std::string_view kind, const std::string& name,
                                                          std::uint64_t index) {
@@ -217,6 +226,15 @@ std::size_t DatasetWriter::Work::begin(const SceneDescription& description) {
   shared_calibration = shared_calibration || description.sensors.empty();
   scenes.push_back({.name = description.name});
   return scenes.size() - 1;
+}
+
+DatasetWriter::Work::~Work() {
+  std::error_code ignored;
+  if (lock_) fs::remove(out / kWriting, ignored);
+}
+
+void DatasetWriter::Work::finish() {
+  if (output_) output_->finish();
 }
 
 void DatasetWriter::Work::take(std::size_t number, SceneRows&& rows) {
@@ -256,6 +274,7 @@ WrittenCounts DatasetWriter::finish(const std::vector<std::pair<std::string, std
   if (!splits.empty()) write_small(folder, "splits", split_lists);
   for (const auto& [name, bytes] : further) storage::write_file(folder / name, bytes);
   fs::rename(folder, work.out / work.options.version);
+  work_->finish();
   for (const SceneRows& scene : work.scenes) {
     counts.scenes += scene.counts.scenes;
     counts.frames += scene.counts.frames;

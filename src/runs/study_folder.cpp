@@ -32,6 +32,7 @@ StudyRun StudyRun::parse(const std::string& key) {
 }
 
 void check_records(const StudyFolder& folder, const HashOfRun& hash_now) {
+  for (const std::filesystem::path& written : {folder.path, folder.records()}) storage::remove_leftovers(written);
   for (const study::RunRecord& record : study::read_run_records(folder.records())) {
     const std::string now = hash_now({record.arm, record.seed});
     if (!now.empty() && record.config_hash != now)

@@ -18,6 +18,7 @@
 #include "camber/sensors/sensor_frame.h"
 #include "camber/storage/atomic_file.h"
 #include "camber/storage/file.h"
+#include "camber/storage/output_folder.h"
 #include "camber/threads/tasks.h"
 #include "sensors/fault_occasion.h"
 
@@ -62,9 +63,12 @@ void write_bytes(const fs::path& path, const void* data, std::size_t size) {
 
 void link_or_copy(const fs::path& from, const fs::path& to) {
   std::error_code failed;
+  if (!fs::is_regular_file(from, failed))
+    throw std::runtime_error("[faults] " + from.string() + " must be a regular file to be copied, and is none");
   fs::remove(to, failed);
   fs::create_hard_link(from, to, failed);
-  if (failed) fs::copy_file(from, to, fs::copy_options::overwrite_existing);
+  if (failed) fs::copy_file(from, to, fs::copy_options::overwrite_existing, failed);
+  if (failed) throw std::runtime_error("[faults] " + to.string() + " cannot be written: " + failed.message());
 }
 
 std::string packed(const std::vector<LidarPoint>& points) {
@@ -353,6 +357,7 @@ FaultCopySummary write_faulted_copy(const nuscenes::Dataset& dataset, const nusc
   }
   for (const nuscenes::Map& map : tables.map)
     if (!map.filename.empty()) folders.insert((out / map.filename).parent_path());
+  storage::OutputFolder output(out, "faults", "out");
   for (const fs::path& folder : folders) fs::create_directories(folder);
   for (const nuscenes::Map& map : tables.map)
     if (!map.filename.empty()) {
@@ -373,6 +378,7 @@ FaultCopySummary write_faulted_copy(const nuscenes::Dataset& dataset, const nusc
     if (sample_done) sample_done(1);
   });
   write_tables(dataset, faults, seed, shared, out);
+  output.finish();
   shared.summary.samples = static_cast<std::int64_t>(split.samples.size());
   return shared.summary;
 }

@@ -1,17 +1,24 @@
 #include "camber/storage/atomic_file.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace camber::storage {
 namespace {
+
+constexpr std::string_view kTemporary = ".temporary";
 
 [[noreturn]] void fail(const std::filesystem::path& path, int error) {
   throw std::runtime_error(fmt::format("[storage] {} cannot be written: {}", path.string(), std::strerror(error)));
@@ -25,12 +32,39 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 int open_temporary(const std::filesystem::path& path, std::filesystem::path& temporary) {
   static std::atomic<unsigned> counter{0};
   for (int attempt = 0; attempt < 100; ++attempt) {
-    temporary = folder_of(path) / fmt::format(".{}.{}.{}.temporary", path.filename().string(), getpid(), counter++);
+    temporary = folder_of(path) / fmt::format(".{}.{}.{}{}", path.filename().string(), getpid(), counter++, kTemporary);
     const int descriptor = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor >= 0) return descriptor;
+    if (descriptor >= 0) {
+      flock(descriptor, LOCK_EX | LOCK_NB);  // as long as it is written: what is left of a killed process has no lock
+      return descriptor;
+    }
     if (errno != EEXIST) fail(path, errno);
   }
   fail(path, EEXIST);
+}
+
+// The process that a temporary name tells of, NAME.PROCESS.NUMBER.temporary; 0 for other names.
+pid_t writer_of(const std::string& name) {
+  const std::string body = name.substr(0, name.size() - std::min(name.size(), kTemporary.size()));
+  const std::size_t number = body.rfind('.');
+  const std::size_t process = number == std::string::npos || number == 0 ? number : body.rfind('.', number - 1);
+  if (!name.starts_with('.') || !name.ends_with(kTemporary) || process == std::string::npos) return 0;
+  pid_t id = 0;
+  const char* end = body.data() + number;
+  const auto [stop, error] = std::from_chars(body.data() + process + 1, end, id);
+  return error == std::errc() && stop == end ? id : 0;
+}
+
+// Whether nobody writes it any more: its process is gone, on this machine and on others that share the disk.
+bool is_abandoned(const std::filesystem::path& path, pid_t writer) {
+  if (kill(writer, 0) == 0 || errno != ESRCH) return false;
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) return false;
+  struct stat status {};
+  const bool abandoned =
+      fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+  close(descriptor);
+  return abandoned;
 }
 
 // The new name is safe only when the folder itself reached the disk.
@@ -88,6 +122,16 @@ void AtomicFile::discard() {
 
 void check_writable(const std::filesystem::path& path) {
   const AtomicFile discarded(path);
+  remove_leftovers(folder_of(path), path.filename().string());
+}
+
+void remove_leftovers(const std::filesystem::path& folder, const std::string& name) {
+  std::error_code absent;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, absent)) {
+    const std::string found = entry.path().filename().string();
+    const pid_t writer = found.starts_with("." + name) ? writer_of(found) : 0;
+    if (writer > 0 && is_abandoned(entry.path(), writer)) unlink(entry.path().c_str());
+  }
 }
 
 void write_file(const std::filesystem::path& path, std::string_view bytes) {

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "camber/storage/output_folder.h"
+
 namespace camber::storage {
 namespace {
 
@@ -54,8 +56,7 @@ void check_inside(const std::filesystem::path& folder, const std::filesystem::pa
 
 void check_new_folder(const std::filesystem::path& path, std::string_view op, std::string_view option) {
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return;
-  if (std::filesystem::is_directory(path, error) && std::filesystem::is_empty(path, error)) return;
+  if (can_be_output(path)) return;
   throw std::invalid_argument(fmt::format("[{}] {} must be a new or an empty folder, got {}, which {}", op, option,
                                           path.string(),
                                           std::filesystem::is_directory(path, error) ? "holds files" : "is a file"));

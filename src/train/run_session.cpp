@@ -1,6 +1,7 @@
 #include <chrono>
 
 #include <camber/config/sentence.h>
+#include <camber/storage/atomic_file.h>
 #include <camber/train/run_session.h>
 #include <camber/weights/state_file.h>
 
@@ -34,6 +35,8 @@ void RunSession::open_together() {
 
 void RunSession::open_folder() {
   lock_.emplace(RunFolder::lock_of(request_.resume ? RunFolder::open(request_.out).path() : request_.out));
+  for (const std::filesystem::path& folder : {request_.out, RunFolder::checkpoints_of(request_.out)})
+    storage::remove_leftovers(folder);
   if (request_.resume) {
     folder_ = RunFolder::open(request_.out);
   } else {

@@ -86,6 +86,13 @@ class Process {
   pid_t id_ = 0;
 };
 
+// As locks name it.
+inline std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
 // Whether a file is there within 20 seconds.
 inline bool appears(const std::filesystem::path& file) {
   for (int i = 0; i < 4000 && !std::filesystem::exists(file); ++i)

@@ -78,7 +78,8 @@ TEST_F(FewshotProgram, IsAloneInItsFolderAndSaysHowToGoOn) {
   ASSERT_TRUE(appears(folder_ / "run/checkpoints/last.safetensors"));
   const Answer second = call("--resume '" + run + "' --threads 1");
   EXPECT_EQ(second.code, 1);
-  EXPECT_NE(second.errors.find("must be free, but process " + std::to_string(training.id()) + " works there"),
+  EXPECT_NE(second.errors.find("must be free, but process " + std::to_string(training.id()) + " on " + host_name() +
+                               " works there"),
             std::string::npos)
       << second.errors;
   training.send(SIGINT);

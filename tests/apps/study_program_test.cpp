@@ -362,5 +362,21 @@ TEST_F(StudyProgram, AnswersTheFormsOfEarlierVersionsWithTheNewOnes) {
            "--publish is now given as 'camber study publish --from FOLDER --to FOLDER'");
 }
 
+TEST_F(StudyProgram, TwoProgramsDoNotWorkInOneStudy) {
+  Process first("study run --out shared " + kTiny, folder_, folder_, "shared");
+  ASSERT_TRUE(appears(folder_ / "shared/study.toml"));
+  first.send(SIGSTOP);
+  const Answer second = call("study run --out shared " + kTiny);
+  EXPECT_EQ(second.code, 1) << second.errors;
+  EXPECT_NE(second.errors.find("shared must be free, but process " + std::to_string(first.id()) + " on " + host_name() +
+                               " works there"),
+            std::string::npos)
+      << second.errors;
+  first.send(SIGKILL);
+  first.wait();
+  const Answer third = call("study list --out shared " + kTiny);
+  EXPECT_EQ(third.code, 0) << "a lock vanishes with its process: " << third.errors;
+}
+
 }  // namespace
 }  // namespace camber::app

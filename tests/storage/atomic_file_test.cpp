@@ -1,7 +1,11 @@
 #include "camber/storage/atomic_file.h"
 
+#include <csignal>
 #include <fstream>
 #include <stdexcept>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "camber/storage/file.h"
 #include "storage/scratch_folder.h"
@@ -59,6 +63,25 @@ TEST_F(AtomicFileTest, TwoWritersOfOneNameDoNotMix) {
   second.commit();
   EXPECT_EQ(read_file(path), "second");
   EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(AtomicFileTest, WhatAKilledProcessLeftIsRemovedAndNothingElse) {
+  const auto path = folder_ / "a.txt";
+  const pid_t child = fork();
+  if (child == 0) {
+    AtomicFile file(path);
+    file.write("half");
+    kill(getpid(), SIGKILL);
+  }
+  waitpid(child, nullptr, 0);
+  ASSERT_EQ(files(), 1U);
+  write_file(folder_ / ".a.txt.notes.temporary", "someone's own");
+  const AtomicFile living(path);
+  ASSERT_EQ(files(), 3U);
+  remove_leftovers(folder_, "other.txt");
+  EXPECT_EQ(files(), 3U);
+  check_writable(path);
+  EXPECT_EQ(files(), 2U) << "the file that is being written and the one that is none of ours stay";
 }
 
 TEST_F(AtomicFileTest, HasThePermissionsOfAnOrdinaryFile) {

@@ -114,7 +114,9 @@ class SceneWriter {
 ///   writer.finish({{"train", {"scene-0001"}}});
 ///
 /// Everything is checked as it comes and refused in one sentence with the scene, the frame and the argument. The tables
-/// appear as a whole at finish(): a folder without them is not a data set. A camera that has nothing at a frame is left
+/// appear as a whole at finish(): a folder without them is not a data set. A folder that was new is removed when the
+/// writer is destroyed without it, and written anew by the next writer when the process was killed; while one writes, a
+/// second is told who does (storage/output_folder.h). A camera that has nothing at a frame is left
 /// out of it; the first LiDAR (without one, the first camera) must deliver at every frame.
 class DatasetWriter {
  public:

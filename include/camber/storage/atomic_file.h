@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 namespace camber::storage {
@@ -35,7 +36,11 @@ class AtomicFile {
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 
 /// Throws what writing to the path would throw (no such folder, no right to write there, no regular file), before the
-/// work whose result is to stand there. Leaves nothing behind.
+/// work whose result is to stand there. Leaves nothing behind, and removes what a killed process left of this file.
 void check_writable(const std::filesystem::path& path);
+
+/// Removes the temporaries of processes that were killed while they wrote in this folder; of files whose name begins
+/// so, or of all. Those of processes that live are left alone.
+void remove_leftovers(const std::filesystem::path& folder, const std::string& name = "");
 
 }  // namespace camber::storage

@@ -14,8 +14,8 @@ int open_regular_file(const std::filesystem::path& path);
 /// Throws std::runtime_error when the file, its symbolic links followed, lies outside of the folder.
 void check_inside(const std::filesystem::path& folder, const std::filesystem::path& file);
 
-/// Throws std::invalid_argument unless the path can become a folder of its own: nothing is there, or an empty folder.
-/// `op` begins the sentence, `option` names what the user gave.
+/// Throws std::invalid_argument unless the path can become a folder of its own: nothing is there, an empty folder, or
+/// one that was left unfinished (output_folder.h). `op` begins the sentence, `option` names what the user gave.
 void check_new_folder(const std::filesystem::path& path, std::string_view op, std::string_view option);
 
 /// The whole content of a regular file; throws std::runtime_error that names the path and the reason.

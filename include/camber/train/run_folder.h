@@ -58,7 +58,8 @@ class RunFolder {
   std::filesystem::path weights() const { return path_ / "model.safetensors"; }
   /// Of whoever works in the folder: storage::FolderLock. Reading needs none.
   static std::filesystem::path lock_of(const std::filesystem::path& path) { return path / "lock"; }
-  CheckpointFolder checkpoints() const { return CheckpointFolder(path_ / "checkpoints"); }
+  static std::filesystem::path checkpoints_of(const std::filesystem::path& path) { return path / "checkpoints"; }
+  CheckpointFolder checkpoints() const { return CheckpointFolder(checkpoints_of(path_)); }
 
  private:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
