@@ -1,6 +1,7 @@
 #include "camber/detection/frame.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -19,6 +20,12 @@ sensors::CameraView to_view(const CameraInput& input, const DetectorOptions& opt
     throw std::invalid_argument("[detect] camera \"" + input.name +
                                 "\" must have a pitch of 0 or at least 3 * width, " + std::to_string(3 * image.width) +
                                 ", got " + std::to_string(image.pitch));
+  const auto finite = [](const auto& numbers) {
+    return std::all_of(numbers.begin(), numbers.end(), [](double number) { return std::isfinite(number); });
+  };
+  const geometry::RigidTransform& pose = input.lidar_to_camera;
+  if (sized && !(finite(input.intrinsic) && finite(pose.rotation) && finite(pose.translation)))
+    throw std::invalid_argument("[detect] camera \"" + input.name + "\" must have a calibration of finite numbers");
   const auto& encoder = options.encoder;
   sensors::CameraView view;
   view.timestamp = input.timestamp;
@@ -38,6 +45,8 @@ sensors::CameraView to_view(const CameraInput& input, const DetectorOptions& opt
 }
 
 std::vector<sensors::LidarPoint> to_points(const PointCloudView& view) {
+  if (view.count < 0)
+    throw std::invalid_argument("[detect] points.count must be at least 0, got " + std::to_string(view.count));
   if (view.count > 0 && (view.data == nullptr || view.stride < 3))
     throw std::invalid_argument("[detect] points must have data and a stride of at least 3, got a stride of " +
                                 std::to_string(view.stride));
@@ -54,7 +63,9 @@ std::vector<sensors::LidarPoint> to_points(const PointCloudView& view) {
     if (view.intensity_index >= 0)
       point.intensity = static_cast<float>(p[view.intensity_index] * view.intensity_scale * 255);
     if (view.time_lag_index >= 0) point.time_lag = p[view.time_lag_index];
-    if (everywhere.contains(point)) points.push_back(point);
+    // A single NaN, of whichever number, would be in every key and every box.
+    if (everywhere.contains(point) && std::isfinite(point.intensity) && std::isfinite(point.time_lag))
+      points.push_back(point);
   }
   return points;
 }

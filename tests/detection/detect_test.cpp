@@ -1,5 +1,8 @@
+#include <cmath>
 #include <fstream>
+#include <limits>
 #include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -142,6 +145,40 @@ TEST(Detect, HonoursPitchAndChannelOrder) {
   for (auto& camera : own.frame.cameras)
     camera.image = {.data = turned.data(), .width = 240, .height = 96, .pitch = 800, .order = ChannelOrder::kBgr};
   EXPECT_TRUE(equal(detector.detect(own.frame), expected));
+}
+
+TEST(Detect, OnePointThatIsNoNumberIsLeftOutAndSpoilsNothing) {
+  auto detector = small_detector();
+  OwnArrays own;
+  own.frame.points.count = 499;
+  const auto expected = detector.detect(own.frame);
+  ASSERT_FALSE(expected.empty());
+  own.frame.points.count = 500;
+  for (const std::size_t number : {0, 2, 3}) {  // x, z, intensity
+    for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      const float kept = std::exchange(own.points[4 * 499 + number], value);
+      EXPECT_TRUE(equal(detector.detect(own.frame), expected)) << number << " is " << value;
+      own.points[4 * 499 + number] = kept;
+    }
+  }
+  own.frame.points.time_lag_index = 3;
+  own.points[4 * 499 + 3] = std::numeric_limits<float>::quiet_NaN();
+  for (const Detection& found : detector.detect(own.frame)) EXPECT_TRUE(std::isfinite(found.score));
+}
+
+TEST(Detect, ACalibrationThatIsNoNumberIsRefused) {
+  auto detector = small_detector();
+  OwnArrays own;
+  own.frame.cameras[1].intrinsic[0] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(error_of([&] { detector.detect(own.frame); }),
+            "[detect] camera \"camera\" must have a calibration of finite numbers");
+  own = OwnArrays();
+  own.frame.cameras[0].lidar_to_camera.translation[2] = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(error_of([&] { detector.detect(own.frame); }),
+            "[detect] camera \"camera\" must have a calibration of finite numbers");
+  own = OwnArrays();
+  own.frame.points.count = -1;
+  EXPECT_EQ(error_of([&] { detector.detect(own.frame); }), "[detect] points.count must be at least 0, got -1");
 }
 
 TEST(Detect, AnswersWrongInputWithASentence) {

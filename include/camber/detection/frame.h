@@ -62,7 +62,7 @@ std::optional<std::int64_t> time_of(const Frame& frame);
 
 /// The frame as the data room knows it, each image read once and in the network's size (resized and cut as in
 /// training); points as they come, without those that are no numbers. Throws std::invalid_argument with one sentence
-/// for an image without size or pointers that are null.
+/// for an image without size, pointers that are null or a calibration that is not finite.
 sensors::SensorFrame to_sensor_frame(const Frame& frame, const DetectorOptions& options);
 
 }  // namespace camber::detection
