@@ -52,6 +52,14 @@ void take_source(Value& value, const Source& source) {
   }
 }
 
+// toml++ quotes the text as it stands.
+std::string in_one_line(std::string_view text) {
+  std::string line(text);
+  for (char& letter : line)
+    if (static_cast<unsigned char>(letter) < ' ' || letter == 0x7F) letter = '?';
+  return line;
+}
+
 }  // namespace
 
 Value parse_toml(std::string_view text, const std::string& name) {
@@ -60,8 +68,8 @@ Value parse_toml(std::string_view text, const std::string& name) {
     root.source = {.kind = Source::Kind::kFile, .file = name};
     return root;
   } catch (const toml::parse_error& error) {
-    throw std::invalid_argument(
-        fmt::format("[config] {}: not valid TOML: {}", source_of(error.source(), name).text(), error.description()));
+    throw std::invalid_argument(fmt::format("[config] {}: not valid TOML: {}", source_of(error.source(), name).text(),
+                                            in_one_line(error.description())));
   }
 }
 

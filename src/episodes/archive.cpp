@@ -12,6 +12,7 @@ namespace camber::episodes {
 namespace {
 
 constexpr std::uint64_t kLargestEntry = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMostDeflated = 1032;  // bytes that a byte can become: the format's own bound
 
 std::uint64_t little_endian(const std::byte* bytes, int count) {
   std::uint64_t value = 0;
@@ -58,7 +59,13 @@ Archive::Archive(std::filesystem::path path) : path_(std::move(path)) {
   const auto kept =
       std::unique(entries_.rbegin(), entries_.rend(), [](const Entry& a, const Entry& b) { return a.name == b.name; });
   entries_.erase(entries_.begin(), kept.base());
-  for (const Entry& entry : entries_) names_.push_back(entry.name);
+  for (const Entry& entry : entries_) {
+    // Names become those of classes, and stand in sentences and tables.
+    const auto is_control = [](unsigned char letter) { return letter < 0x20 || letter == 0x7F; };
+    if (std::any_of(entry.name.begin(), entry.name.end(), is_control))
+      refuse("must hold names without control characters, but one has some");
+    names_.push_back(entry.name);
+  }
 }
 
 void Archive::list_folder() {
@@ -118,6 +125,7 @@ std::string Archive::read_zip(const Entry& entry) const {
   const std::uint64_t start = entry.offset + kLocalSize + little_endian(bytes.data() + entry.offset + 26, 2) +
                               little_endian(bytes.data() + entry.offset + 28, 2);
   if (start + entry.compressed > bytes.size()) damaged("it is cut off");
+  if (entry.size > (entry.compressed + 1) * kMostDeflated) damaged("its size is not as stated");
   const auto* source = reinterpret_cast<const Bytef*>(bytes.data() + start);
   std::string content(entry.size, '\0');
   auto* target = reinterpret_cast<Bytef*>(content.data());
@@ -143,6 +151,7 @@ std::string Archive::read(std::size_t index) const {
   const Entry& entry = entries_.at(index);
   switch (kind_) {
     case Kind::kFolder:
+      storage::check_inside(path_, path_ / entry.name);
       return storage::read_file(path_ / entry.name);
     case Kind::kZip:
       return read_zip(entry);

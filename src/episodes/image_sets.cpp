@@ -8,6 +8,7 @@
 #include <png.h>
 
 #include "camber/episodes/archive.h"
+#include "camber/nuscenes/paths.h"
 #include "camber/storage/file.h"
 
 namespace camber::episodes {
@@ -217,6 +218,10 @@ ExampleSet read_libfewshot(const ImageSetOptions& options, const std::string& sp
   for (std::size_t i = 1; i < lines.size(); ++i) {
     const auto& [file, class_name] = lines[i];
     const auto path = options.path / "images" / file;
+    if (!nuscenes::stays_inside(file))
+      refuse_images(list.string() + " must name images inside of " + (options.path / "images").string() +
+                    ", which line " + std::to_string(i + 1) + " does not");
+    storage::check_inside(options.path, path);
     add_image(set, options, storage::read_file(path), path.string(), class_name, "all", file);
   }
   return set;

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "camber/json/values.h"
+
 namespace camber::health {
 
 std::string_view name(Severity severity) {
@@ -24,7 +26,8 @@ std::string_view name(Severity severity) {
 Severity severity_from(std::string_view word) {
   for (const Severity severity : {Severity::kNote, Severity::kWarning, Severity::kAlarm})
     if (name(severity) == word) return severity;
-  throw std::invalid_argument(fmt::format("[health] severity must be note, warning or alarm, got '{}'", word));
+  throw std::invalid_argument(
+      fmt::format("[health] severity must be note, warning or alarm, got '{}'", json::shown_text(word)));
 }
 
 Findings worst_first(const Findings& findings) {

@@ -120,7 +120,8 @@ Page run_page(const std::filesystem::path& run, const RunReportOptions& options)
             .subtitle = finished ? "a finished run" : "a run without a result yet",
             .tiles = tiles_of(records, series, findings),
             .refresh_seconds = finished ? 0 : options.refresh_seconds};
-  if (!records.empty())
+  constexpr double kYear9999 = 253402300800;  // seconds
+  if (!records.empty() && records.back().time >= 0 && records.back().time < kYear9999)
     page.subtitle +=
         fmt::format(", last record {:%Y-%m-%d %H:%M} UTC", fmt::gmtime(static_cast<std::time_t>(records.back().time)));
   // The scale first: it is what a run of this library is about.

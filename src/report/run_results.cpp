@@ -92,6 +92,17 @@ Table accuracy_table(const Json& settings) {
   return table;
 }
 
+// Runs what reads a file of the run that may be of another form than a run writes.
+template <class Action>
+void refuse_other_forms(const std::filesystem::path& run, const std::filesystem::path& file, Action&& action) {
+  storage::check_inside(run, file);
+  try {
+    action();
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(fmt::format("[report] {} must be as a run writes it: {}", file.string(), error.what()));
+  }
+}
+
 // One chart a class, one curve a distance.
 void add_curves(Section& section, const std::filesystem::path& file, const RunReportOptions& options) {
   std::vector<std::pair<std::string, std::vector<RawSeries>>> by_label;
@@ -113,15 +124,10 @@ void add_curves(Section& section, const std::filesystem::path& file, const RunRe
 void add_tables(Section& section, const std::filesystem::path& file) {
   const Json result = read_json(file);
   if (!result.is_object()) return;
-  try {
-    if (result.contains("settings")) section.blocks.emplace_back(accuracy_table(result.at("settings")));
-    if (!result.contains("clean")) return;
-    section.blocks.emplace_back(fault_table(result));
-    section.blocks.emplace_back(class_table(result.at("clean")));
-  } catch (const Json::exception& error) {
-    throw std::runtime_error(
-        fmt::format("[report] {} must hold metrics as a run writes them: {}", file.string(), error.what()));
-  }
+  if (result.contains("settings")) section.blocks.emplace_back(accuracy_table(result.at("settings")));
+  if (!result.contains("clean")) return;
+  section.blocks.emplace_back(fault_table(result));
+  section.blocks.emplace_back(class_table(result.at("clean")));
 }
 
 std::string media_type(const std::filesystem::path& file) {
@@ -156,16 +162,19 @@ std::vector<Section> result_sections(const std::filesystem::path& run, const Ser
                                               .lead =
                                                   "Right and wrong cases from above: true boxes, found boxes, and whom "
                                                   "each query trusted."};
-  if (std::filesystem::exists(run / "result.json")) add_tables(results, run / "result.json");
+  const std::filesystem::path result = run / "result.json", curves = run / "curves.json";
+  if (std::filesystem::exists(result)) refuse_other_forms(run, result, [&] { add_tables(results, result); });
   std::vector<RawSeries> validation;
   for (const auto& [name, one] : series)
     if (name == "validation/mean_ap" || name == "validation/nd_score")
       validation.push_back({name == "validation/mean_ap" ? "mAP" : "NDS", one.steps, one.values});
   add_chart(results, {.title = "Validation while training", .y_min = 0}, validation, options.points);
-  if (std::filesystem::exists(run / "curves.json")) add_curves(results, run / "curves.json", options);
+  if (std::filesystem::exists(curves)) refuse_other_forms(run, curves, [&] { add_curves(results, curves, options); });
   for (const char* folder : {"images", "pictures"})  // the second in runs of earlier versions
     if (std::filesystem::is_directory(run / folder))
-      if (Images found = read_images(run / folder); !found.empty()) images.blocks.emplace_back(std::move(found));
+      refuse_other_forms(run, run / folder / "captions.json", [&] {
+        if (Images found = read_images(run / folder); !found.empty()) images.blocks.emplace_back(std::move(found));
+      });
   std::vector<Section> sections;
   if (!results.blocks.empty()) sections.push_back(std::move(results));
   if (!images.blocks.empty()) sections.push_back(std::move(images));

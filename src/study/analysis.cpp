@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -203,9 +204,13 @@ std::vector<Gate> all_gates(const StudyPlan& plan, const std::vector<RunRecord>&
 
 std::vector<double> values_of(const StudyPlan& plan, const std::vector<RunRecord>& records, const std::string& arm,
                               const std::string& measure) {
+  constexpr std::int64_t kMostSeeds = 100000;
   std::vector<double> values;
   for (const RunRecord& record : records) {
     if (record.arm != arm) continue;
+    if (record.seed < 0 || record.seed >= kMostSeeds)  // a place for every seed before it is made
+      throw std::invalid_argument(
+          fmt::format("[study] the seed of {} must be from 0 to {}", record.key(), kMostSeeds - 1));
     const auto position = static_cast<std::size_t>(record.seed);
     if (values.size() <= position) values.resize(position + 1, kNothing);
     const Measurement* measured = record.find(measure);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -29,7 +31,8 @@ double number_in(const Json& object, const char* key) {
 Json rounded(const std::vector<double>& values) {
   Json list = Json::array();
   for (const double value : values)
-    list.push_back(std::isfinite(value) ? Json(std::stod(fmt::format("{:.6g}", value))) : Json(nullptr));
+    list.push_back(std::isfinite(value) ? Json(std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr))
+                                        : Json(nullptr));
   return list;
 }
 
@@ -45,6 +48,15 @@ Json to_json(const Measurement& measured) {
   return json;
 }
 
+// nlohmann turns any number into a whole one without a word.
+std::int64_t whole_number(const Json& value, const char* key, std::int64_t least, std::int64_t most) {
+  const bool fits = value.is_number_unsigned() ? std::cmp_less_equal(value.get<std::uint64_t>(), most)
+                                               : value.is_number_integer() && value.get<std::int64_t>() >= least;
+  if (!fits || value.get<std::int64_t>() < least)
+    throw std::invalid_argument(fmt::format("{} that is no whole number from {} to {}", key, least, most));
+  return value.get<std::int64_t>();
+}
+
 Measurement measurement_in(const Json& json) {
   Measurement measured{.condition = config::present_condition(json.at("condition").get<std::string>()),
                        .control = config::present_condition(json.at("control").get<std::string>()),
@@ -56,7 +68,9 @@ Measurement measurement_in(const Json& json) {
     measured.trust_lidar = number_in(json.at("trust"), "lidar");
     measured.trust_camera = number_in(json.at("trust"), "camera");
   }
-  measured.replicates = json.at("replicates").get<std::vector<std::int32_t>>();
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  for (const Json& value : json.at("replicates"))
+    measured.replicates.push_back(static_cast<std::int32_t>(whole_number(value, "replicates", -kMost, kMost)));
   return measured;
 }
 
@@ -115,23 +129,28 @@ std::string to_json(const RunRecord& record) {
 RunRecord parse_record(const std::string& text, const std::string& name) {
   try {
     const Json json = Json::parse(text);
-    RunRecord record{.arm = json.at("arm"),
-                     .seed = json.at("seed"),
-                     .steps = json.at("steps"),
-                     .scale_lr_mult = json.at("scale_lr_mult"),
-                     .scales = json.at("scales").get<std::map<std::string, double>>(),
-                     .config_hash = json.at("config_hash"),
-                     .data_fingerprint = json.at("data_fingerprint"),
-                     .weights = json.at("weights"),
-                     .commit = json.at("commit"),
-                     .instruction_set = json.at("instruction_set"),
-                     .numerics = json.value("numerics", std::int64_t{1})};
+    constexpr std::int64_t kMostSeeds = 999999999, kMostSteps = std::int64_t{1} << 53;
+    RunRecord record{
+        .arm = json.at("arm"),
+        .seed = whole_number(json.at("seed"), "a seed", 0, kMostSeeds),
+        .steps = whole_number(json.at("steps"), "steps", 0, kMostSteps),
+        .scale_lr_mult = json.at("scale_lr_mult"),
+        .scales = json.at("scales").get<std::map<std::string, double>>(),
+        .config_hash = json.at("config_hash"),
+        .data_fingerprint = json.at("data_fingerprint"),
+        .weights = json.at("weights"),
+        .commit = json.at("commit"),
+        .instruction_set = json.at("instruction_set"),
+        .numerics = json.contains("numerics") ? whole_number(json["numerics"], "numerics", 1, 1000000) : 1};
     for (const Json& measured : json.at("measurements")) record.measurements.push_back(measurement_in(measured));
     for (const Json& curve : json.at("curves")) {
       RunCurve& added = record.curves[config::present_metric(curve.at("name").get<std::string>())];
-      added.steps = curve.at("steps").get<std::vector<std::int64_t>>();
+      for (const Json& value : curve.at("steps")) added.steps.push_back(whole_number(value, "steps", 0, kMostSteps));
       for (const Json& value : curve.at("values"))
         added.values.push_back(value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>());
+      if (added.steps.size() != added.values.size())
+        throw std::invalid_argument(
+            fmt::format("a curve of {} steps and {} values", added.steps.size(), added.values.size()));
     }
     record.milliseconds_a_step = number_in(json, "milliseconds_a_step");
     record.training_seconds = number_in(json, "training_seconds");
@@ -141,6 +160,8 @@ RunRecord parse_record(const std::string& text, const std::string& name) {
         record.values[entry.key()] = number_in(json.at("values"), entry.key().c_str());
     return record;
   } catch (const Json::exception& error) {
+    throw std::runtime_error(fmt::format("[study] {} must be a run's record, got {}", name, error.what()));
+  } catch (const std::invalid_argument& error) {
     throw std::runtime_error(fmt::format("[study] {} must be a run's record, got {}", name, error.what()));
   }
 }

@@ -1,12 +1,11 @@
 #include <set>
 #include <stdexcept>
 
-#include <camber/config/numbers.h>
 #include <camber/config/sentence.h>
 #include <camber/train/checkpoint.h>
 #include <camber/weights/load.h>
-#include <nlohmann/json.hpp>
 
+#include "train/checkpoint_info.h"
 #include "train/optimizer_state.h"
 
 namespace camber::train {
@@ -21,36 +20,8 @@ using weights::NamedTensor;
 using weights::shape_text;
 using weights::StateFile;
 
-constexpr const char* kCountersKey = "counters";
-constexpr const char* kNumbersKey = "numbers";
-constexpr const char* kChecksumsKey = "checksums";
-
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
   throw std::runtime_error(config::sentence("[checkpoint] ", path.string(), ": ", what));
-}
-
-storage::Metadata metadata_of(const CheckpointInfo& info) {
-  storage::Metadata metadata = info.metadata;
-  metadata[kCountersKey] = nlohmann::json(info.counters).dump();
-  std::map<std::string, std::string> numbers;
-  for (const auto& [name, value] : info.numbers) numbers[name] = config::write_number(value);
-  metadata[kNumbersKey] = nlohmann::json(numbers).dump();
-  return metadata;
-}
-
-CheckpointInfo info_of(const std::filesystem::path& path, const SafetensorsFile& file) {
-  CheckpointInfo info{.metadata = file.metadata(), .numerics = weights::numerics_of(file.metadata())};
-  try {
-    if (const auto found = info.metadata.find(kCountersKey); found != info.metadata.end())
-      info.counters = nlohmann::json::parse(found->second).get<Counters>();
-    if (const auto found = info.metadata.find(kNumbersKey); found != info.metadata.end())
-      for (const auto& [name, text] : nlohmann::json::parse(found->second).get<std::map<std::string, std::string>>())
-        info.numbers[name] = config::read_number(text).value();
-  } catch (const std::exception& error) {
-    refuse(path, config::sentence("the counters in the metadata must be JSON objects of numbers: ", error.what()));
-  }
-  for (const char* key : {kCountersKey, kNumbersKey, kChecksumsKey, weights::kNumericsKey}) info.metadata.erase(key);
-  return info;
 }
 
 void append(std::vector<NamedTensor>& all, std::vector<NamedTensor> more) {
@@ -119,10 +90,6 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, const Training
   copy_all(file, model);
   copy_all(file, average);
   return info;
-}
-
-CheckpointInfo read_checkpoint_info(const std::filesystem::path& path) {
-  return info_of(path, SafetensorsFile(path));
 }
 
 void save_weights(const std::filesystem::path& path, const TrainingState& state, const CheckpointInfo& info) {

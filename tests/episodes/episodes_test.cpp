@@ -210,6 +210,19 @@ TEST_F(Episodes, ReadsLibFewShotLists) {
   EXPECT_SAYS(read_libfewshot({.path = folder_ / "mini"}, "val"), "val.csv");
 }
 
+TEST_F(Episodes, TakesNoImageFromOutsideOfItsFolder) {
+  put_image("secret.png");
+  put_image("mini/images/a.png");
+  put("mini/train.csv", "image_name,class_name\na.png,cat\n../../secret.png,dog\n");
+  EXPECT_SAYS(read_libfewshot({.path = folder_ / "mini", .size = 16}, "train"), "must name images inside of");
+  std::filesystem::create_symlink(folder_ / "secret.png", folder_ / "mini/images/b.png");
+  put("mini/train.csv", "image_name,class_name\na.png,cat\nb.png,dog\n");
+  EXPECT_SAYS(read_libfewshot({.path = folder_ / "mini", .size = 16}, "train"), "but leads outside");
+  put_image("birds/wren/1.png");
+  std::filesystem::create_symlink(folder_ / "secret.png", folder_ / "birds/wren/2.png");
+  EXPECT_SAYS(read_image_folder({.path = folder_ / "birds", .size = 16}), "but leads outside");
+}
+
 TEST_F(Episodes, ReadsTheLetterTable) {
   put("letters", "T,2,8,3,5,1,8,13,0,6,6,10,8,0,8,0,8\nI,5,12,3,7,2,10,5,5,4,13,3,9,2,8,4,10\n");
   const auto set = read_letter(folder_ / "letters");

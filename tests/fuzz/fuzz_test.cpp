@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -7,16 +8,18 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "camber/storage/file.h"
 #include "fuzz/targets.h"
 
-/// Thousands of damaged tables, results, configurations, point files and images: a sentence or a right answer, never
-/// a crash, a hang or memory without bound. CAMBER_FUZZ_ITERATIONS asks for more than the usual number a target.
+/// Thousands of damaged files of every kind: a sentence or a right answer, never a crash, a hang or memory without
+/// bound. The inputs that once broke a reader (corpus/TARGET) come first, then the good ones, then changes of them, the
+/// same in every run, for CAMBER_FUZZ_SECONDS a target.
 namespace camber::tests {
 namespace {
 
-std::int64_t iterations() {
-  const char* wanted = std::getenv("CAMBER_FUZZ_ITERATIONS");
-  return wanted == nullptr ? 5000 : std::atoll(wanted);
+double seconds_a_target() {
+  const char* wanted = std::getenv("CAMBER_FUZZ_SECONDS");
+  return wanted == nullptr ? 0.7 : std::atof(wanted);
 }
 
 double peak_megabytes() {
@@ -36,40 +39,60 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-class Fuzz : public testing::TestWithParam<std::size_t> {};
-
-TEST_P(Fuzz, EndsInAnAnswerOrASentence) {
-  using Clock = std::chrono::steady_clock;
-  const FuzzTarget& target = fuzz_targets()[GetParam()];
-  const std::vector<std::string> seeds = target.seeds(), words = target.words();
-  double slowest = 0;
-  const double memory_before = peak_megabytes();
-  for (std::int64_t i = 0; i < iterations(); ++i) {
-    const std::string& seed = seeds[static_cast<std::size_t>(i) % seeds.size()];
-    // The seed itself first; then changes, some of them on top of others.
-    std::string input = seed;
-    const std::int64_t depth = i < static_cast<std::int64_t>(seeds.size()) ? 0 : 1 + i % 3;
-    for (std::int64_t change = 0; change < depth; ++change)
-      input = mutate(input, words, static_cast<std::uint64_t>(i * 8 + change));
-    const auto start = Clock::now();
-    try {
-      target.run(bytes_of(input));
-    } catch (const std::exception& error) {
-      const std::string file = "fuzz-" + std::string(target.name) + "-" + std::to_string(i) + ".bin";
-      std::ofstream(file, std::ios::binary) << input;
-      FAIL() << target.name << ", input " << i << " (kept as " << file << "): " << error.what();
-    }
-    slowest = std::max(slowest, std::chrono::duration<double>(Clock::now() - start).count());
-  }
-  EXPECT_LT(slowest, 20) << "seconds for one input";
-  if (!kSanitized) {
-    EXPECT_LT(peak_megabytes() - memory_before, 400) << "megabytes";
-  }
-  std::printf("fuzz %s: %ld inputs, slowest %.3f s, %.0f MB at most\n", std::string(target.name).c_str(),
-              static_cast<long>(iterations()), slowest, peak_megabytes());
+// What was found, in the order of the names.
+std::vector<std::filesystem::path> found_inputs(std::string_view target) {
+  std::vector<std::filesystem::path> files;
+  const auto folder = std::filesystem::path(std::getenv("CAMBER_SOURCE")) / "tests/fuzz/corpus" / target;
+  if (!std::filesystem::exists(folder)) return files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Fuzz, testing::Range(std::size_t{0}, std::size_t{5}),
+class Fuzz : public testing::TestWithParam<std::size_t> {
+ protected:
+  using Clock = std::chrono::steady_clock;
+
+  const FuzzTarget& target() const { return fuzz_targets()[GetParam()]; }
+
+  void run(const std::string& input, const std::string& what) {
+    const auto start = Clock::now();
+    try {
+      target().run(bytes_of(input));
+    } catch (const std::exception& error) {
+      const std::string file = "fuzz-" + std::string(target().name) + ".bin";
+      std::ofstream(file, std::ios::binary) << input;
+      FAIL() << target().name << ", " << what << " (kept as " << file << "): " << error.what();
+    }
+    slowest_ = std::max(slowest_, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+
+  double slowest_ = 0;
+};
+
+TEST_P(Fuzz, EndsInAnAnswerOrASentence) {
+  const std::vector<std::string> seeds = target().seeds();
+  const double memory_before = peak_megabytes();
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds_a_target());
+  for (const auto& file : found_inputs(target().name)) run(storage::read_file(file), file.string());
+  for (std::size_t i = 0; i < seeds.size(); ++i) run(seeds[i], "seed " + std::to_string(i));
+  std::int64_t inputs = 0;
+  for (; Clock::now() < end && !HasFailure(); ++inputs) {
+    std::string input = seeds[static_cast<std::size_t>(inputs) % seeds.size()];
+    // Some changes on top of others.
+    for (std::int64_t change = 0; change <= inputs % 3; ++change)
+      input = mutate(input, target(), static_cast<std::uint64_t>(inputs * 8 + change));
+    run(input, "input " + std::to_string(inputs));
+  }
+  EXPECT_LT(slowest_, 20) << "seconds for one input";
+  if (!kSanitized) {
+    EXPECT_LT(peak_megabytes() - memory_before, 512) << "megabytes";
+  }
+  std::printf("fuzz %s: %ld inputs, slowest %.3f s, %.0f MB at most\n", std::string(target().name).c_str(),
+              static_cast<long>(inputs), slowest_, peak_megabytes());
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Fuzz, testing::Range(std::size_t{0}, fuzz_targets().size()),
                          [](const auto& target) { return std::string(fuzz_targets()[target.param].name); });
 
 }  // namespace
