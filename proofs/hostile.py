@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import pathlib
 import sys
@@ -40,6 +41,7 @@ def scene_of(folder: pathlib.Path) -> Scene:
 
 
 def replay(proof: Proof, cases: tuple[Case, ...], what: str) -> None:
+    cases = cases[:: max(1, proof.options.every)]
     scene = scene_of(proof.folder)
     bad = []
     for number, case in enumerate(cases, 1):
@@ -59,6 +61,10 @@ def trial(proof: Proof) -> None:
 
 def own(proof: Proof) -> None:
     replay(proof, hostile_list.CASES, "bad inputs by sub-command")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--every", type=int, default=1, help="of the inputs only every so many")
 
 
 PARTS = parts_of(trial, own)
