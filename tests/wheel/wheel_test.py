@@ -59,6 +59,17 @@ class WheelTest(unittest.TestCase):
         self.assertEqual(brought & {"libtorch", "libtorch_cpu", "libc10", "libgomp"}, set())
         self.assertEqual(brought, {"libfmt", "libpng16", "libsimdjson", "libtomlplusplus", "libturbojpeg"})
 
+    def test_bill_of_materials_names_every_library_that_is_packed(self) -> None:
+        with zipfile.ZipFile(self.wheel) as wheel:
+            bill = json.loads(wheel.read("camber/licenses/sbom.cdx.json"))
+            packed = [pathlib.PurePath(name).name for name in wheel.namelist() if ".libs/lib" in name]
+        self.assertEqual((bill["bomFormat"], bill["specVersion"]), ("CycloneDX", "1.6"))
+        names = [part["purl"].removeprefix("pkg:deb/debian/") for part in bill["components"]]
+        for library in packed:
+            stem = re.sub(r"-[0-9a-f]{8}\.so.*", "", library)
+            self.assertTrue(any(name.startswith(stem) for name in names), library)
+        self.assertTrue(all(part["version"] and part["licenses"] for part in bill["components"]))
+
     def test_no_library_knows_the_builder(self) -> None:
         with zipfile.ZipFile(self.wheel) as wheel:
             wheel.extractall(self.folder / "unpacked")
