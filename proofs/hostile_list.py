@@ -273,6 +273,7 @@ CASES: tuple[Case, ...] = (
     *values(TRAIN, "--detector.bias.scale.init", ("9", "0", "nan", "inf")),
     *values(TRAIN, "--detector.bias.scale.max", ("0.1", "nan", "inf")),
     *values(TRAIN, "--detector.bias.scale.preset", ("nonsense", "")),
+    *values(TRAIN, "--detector.loss.code_smoothing", ("[0]", "[0,0,0,0,0,0,0,0,0,nan]", "[0,0,0,0,0,0,0,0,0,-1]")),
     *values(TRAIN, "--detector.loss.code_weights", ("[1]", "[1,1,1,1,1,1,1,1,1,nan]", "[1,1,1,1,1,1,1,1,1,-1]")),
     *values(TRAIN, "--detector.loss.class_weight", ("nan", "inf", "-1", "1e300")),
     *values(TRAIN, "--loop.steps", ("0", "-1", "1.5", "1e9", "x")),

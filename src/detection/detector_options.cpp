@@ -62,11 +62,14 @@ void HeadOptions::validate() const {
 }
 
 void LossOptions::validate() const {
-  if (code_weights.size() != 10)
-    refuse("loss.code_weights must hold ten numbers, got " + std::to_string(code_weights.size()));
-  for (const double weight : code_weights)
-    if (!(weight >= 0 && weight <= kLargestWeight))
-      refuse("loss.code_weights must be 0 to 1e6, got " + std::to_string(weight));
+  const auto check = [](const std::string& name, const std::vector<double>& numbers) {
+    if (numbers.size() != 10) refuse("loss." + name + " must hold ten numbers, got " + std::to_string(numbers.size()));
+    for (const double number : numbers)
+      if (!(number >= 0 && number <= kLargestWeight))
+        refuse("loss." + name + " must be 0 to 1e6, got " + std::to_string(number));
+  };
+  check("code_weights", code_weights);
+  check("code_smoothing", code_smoothing);
 }
 
 namespace {

@@ -82,6 +82,16 @@ Wanted wanted_of(const QueryTargets& targets, const DetectorBatch& batch, const 
   return wanted;
 }
 
+// What the errors [..., 10] cost, before their weights: L1, and squares below code_smoothing.
+torch::Tensor code_costs(const torch::Tensor& errors, const std::vector<double>& smoothing) {
+  const auto size = errors.abs();
+  if (std::ranges::all_of(smoothing, [](double below) { return below == 0; })) return size;
+  const auto below = torch::tensor(smoothing, torch::kDouble).to(errors.options().requires_grad(false));
+  // Where below is 0 the second branch holds for every error; the divisor keeps the first one's gradient finite.
+  const auto squared = errors.square() / (2 * torch::where(below > 0, below, torch::ones_like(below)));
+  return torch::where(size < below, squared, size - below / 2);
+}
+
 void add_layers(Losses& losses, const std::string& prefix, const LayerLosses& layers) {
   for (std::int64_t l = 0; l < layers.classes.size(0); ++l) {
     losses.terms.emplace_back(prefix + "class_" + std::to_string(l), layers.classes[l]);
@@ -166,7 +176,8 @@ LayerLosses query_losses(const torch::Tensor& logits, const torch::Tensor& codes
   const auto type = logits.options().requires_grad(false), code_type = codes.options().requires_grad(false);
   auto classes = focal_loss(logits, wanted.classes.to(type), options.loss.focal_alpha, options.loss.focal_gamma);
   if (targets.ignored.defined()) classes = classes * targets.ignored.logical_not().unsqueeze(0).unsqueeze(-1).to(type);
-  const auto boxes = (codes - wanted.codes.to(code_type)).abs() * wanted.code_weight.to(code_type);
+  const auto boxes =
+      code_costs(codes - wanted.codes.to(code_type), options.loss.code_smoothing) * wanted.code_weight.to(code_type);
   return {classes.sum({1, 2, 3}) * (options.loss.class_weight / class_divisor),
           boxes.sum({1, 2, 3}) * (options.loss.box_weight / box_divisor)};
 }

@@ -61,6 +61,25 @@ TEST(QueryLosses, SumFocalAndL1OverWhatQueriesStandFor) {
   EXPECT_TRUE(close(losses.boxes[1], 0.25 / 2 * ((c.codes[1][0][5] - truth).abs() * weights).sum(), 1e-6));
 }
 
+TEST(QueryLosses, CountSmallErrorsByTheirSquareWhereTheyAreSmoothed) {
+  Case c;
+  const double heading = 0.5, speed = 2;
+  c.options.loss.code_smoothing = {0, 0, 0, 0, 0, 0, heading, heading, speed, speed};
+  const auto truth = encode_boxes(c.batch.targets[0].boxes, BoxCode::kCamber)[0].to(torch::kDouble);
+  const auto errors = torch::tensor({0.3, -0.3, 0.0, 0.1, -2.0, 1.0, 0.4, -0.6, -1.0, 5.0}, torch::kDouble);
+  {
+    const torch::NoGradGuard guard;
+    c.codes[1][0][5].copy_(truth + errors);
+  }
+  const auto boxes = query_losses(c.logits, c.codes, c.targets(), c.batch, c.options, 3, 2).boxes[1];
+  const auto costs = torch::tensor({0.3, 0.3, 0.0, 0.1, 2.0, 1.0, 0.16, 0.6 - 0.25, 0.25, 5.0 - 1}, torch::kDouble);
+  const auto weights = torch::tensor(c.options.loss.code_weights, torch::kDouble);
+  EXPECT_TRUE(close(boxes, 0.25 / 2 * (costs * weights).sum(), 1e-6));
+  EXPECT_TRUE(gradients_match(
+      [&] { return query_losses(c.logits, c.codes, c.targets(), c.batch, c.options, 3, 2).boxes.sum(); },
+      {{"codes", c.codes}}));
+}
+
 TEST(QueryLosses, HaveTheGradientsOfTheirNumericJacobian) {
   Case c;
   auto targets = c.targets();
