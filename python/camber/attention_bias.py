@@ -59,7 +59,10 @@ class AttentionBias(torch.nn.Module):
 
     windows: value = g(d) * clip(trust * scale, +-c) on the cells round the query's position, on the grid for the trust in
     LiDAR and in every camera that sees the point for the trust in the cameras; nothing elsewhere. segments: value =
-    clip(trust * segment_scale) on all keys of the grid and of each camera.
+    clip(trust * segment_scale) on all keys of the grid and of each camera. locality=True gives the windows a bias of
+    their own, g(d) * clip(locality_scale + trust * scale, +-c), and window_trust=False leaves them that alone: trust
+    then moves the segments only. It is the form for training from scratch, where trust would else learn to mean
+    locality.
 
     Keys are ordered as in CMT: the grid row by row, then every camera's map row by row. grid=None leaves the grid out
     (PETR), camera=None the cameras. point_range = (x_min, y_min, z_min, x_max, y_max, z_max) says that reference points
@@ -68,7 +71,7 @@ class AttentionBias(torch.nn.Module):
     the scale's max or more leaves every gradient alive; beyond a smaller clip trust and scale have none. No gradient
     flows through reference points: cells are whole numbers.
 
-    scale and segment_scale are the options of their `BoundedScale`. Call `project_scales` after each step. The clip
+    scale, segment_scale and locality_scale are the options of their `BoundedScale`. Call `project_scales` after each step. The clip
     that a schedule has set is saved (buffer `clip_in_force`, -1: the scale's max) and loaded with the scales; a state
     without it means the constructor's clip, and one with a clip that the constructor never named is warned of.
 
@@ -94,6 +97,8 @@ class AttentionBias(torch.nn.Module):
         *,
         windows: bool = True,
         segments: bool = False,
+        locality: bool = False,
+        window_trust: bool = True,
         per_camera: bool = False,
         form: WindowForm = "box",
         bev_window: int = 5,
@@ -107,10 +112,12 @@ class AttentionBias(torch.nn.Module):
         value_dtype: torch.dtype = torch.float32,
         scale: Mapping[str, Any] | None = None,
         segment_scale: Mapping[str, Any] | None = None,
+        locality_scale: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.grid, self.camera, self.per_camera = grid, camera, per_camera
         self.windows, self.segments, self.form = windows, segments, form
+        self.locality, self.window_trust = locality, window_trust
         self.bev_window, self.camera_window = bev_window, camera_window
         self.clip_option, self.clip_schedule, self.value_dtype = clip, tuple(clip_schedule), value_dtype
         self.sharing, self.num_layers, self.num_heads = sharing, num_layers, num_heads
@@ -131,6 +138,12 @@ class AttentionBias(torch.nn.Module):
             defaults = {"init": 2.5, "min": 0.0, "max": 10.0, "warn_threshold": 8.0}
             self.segment_scale = BoundedScale(
                 **self._with_shape("segment_scale", {**defaults, **(segment_scale or {})})
+            )
+        self.locality_scale: BoundedScale | None = None
+        if locality:
+            defaults = {"init": 2.5, "min": 0.0, "max": 5.0, "warn_threshold": 4.5}
+            self.locality_scale = BoundedScale(
+                **self._with_shape("locality_scale", {**defaults, **(locality_scale or {})})
             )
 
     @torch.no_grad()
@@ -220,8 +233,12 @@ class AttentionBias(torch.nn.Module):
         return StructuredBias(windows, Segments(placed.offsets, segment_value), placed.shape)
 
     def strength(self, trust: Tensor, maps: int, *, layer: int = 0) -> Tensor:
-        """clip(trust * scale, +-c) per map, [Hb, B*Q, M]: the effective bias without the window's profile."""
-        bias = self._weights_by_map(trust, maps) * self._factor(self.scale(), maps, layer)
+        """clip(trust * scale, +-c), or with locality clip(locality_scale + trust * scale, +-c), per map, [Hb, B*Q, M]:
+        the effective bias without the window's profile."""
+        weights = self._weights_by_map(trust, maps)
+        bias = weights * self._factor(self.scale(), maps, layer) if self.window_trust else torch.zeros_like(weights)
+        if self.locality_scale is not None:
+            bias = bias + self._factor(self.locality_scale(), maps, layer)
         limit = self._clip_tensor().to(bias.dtype)
         return bias.clamp(-limit, limit).flatten(1, 2)
 
@@ -233,16 +250,20 @@ class AttentionBias(torch.nn.Module):
     def apply_schedule(self, epoch: int = 0, step: int = 0) -> None:
         """Takes the clip and the scales' bounds for this epoch and step."""
         self.scale.apply_schedule(epoch, step)
-        if self.segment_scale is not None:
-            self.segment_scale.apply_schedule(epoch, step)
+        for scale in (self.segment_scale, self.locality_scale):
+            if scale is not None:
+                scale.apply_schedule(epoch, step)
         for from_epoch, clip in self.clip_schedule:
             if epoch >= from_epoch:
                 self.clip_in_force.fill_(clip)
 
     def penalty(self) -> Tensor:
-        """The penalties of both scales, to add to the loss."""
-        own = self.scale.penalty()
-        return own if self.segment_scale is None else own + self.segment_scale.penalty()
+        """The penalties of the scales, to add to the loss."""
+        penalty = self.scale.penalty()
+        for scale in (self.segment_scale, self.locality_scale):
+            if scale is not None:
+                penalty = penalty + scale.penalty()
+        return penalty
 
     def _clip_tensor(self) -> Tensor:
         return self.clip_in_force.where(self.clip_in_force >= 0, self.scale.bounds[1])
@@ -356,6 +377,13 @@ class AttentionBias(torch.nn.Module):
                 raise ValueError(
                     f"[AttentionBias] {name} must be odd, so that the window has a centre cell, got {size}"
                 )
+        if self.locality and not self.windows:
+            raise ValueError("[AttentionBias] locality must be False without windows, which hold it, got True")
+        if not self.window_trust and not self.locality:
+            raise ValueError(
+                "[AttentionBias] window_trust must be True without locality (windows=False leaves the windows out), "
+                "got False"
+            )
         if self.form not in ("box", "gaussian"):
             raise ValueError(f"[AttentionBias] form must be 'box' or 'gaussian', got {self.form!r}")
         if self.sharing not in ("shared", "per_modality", "per_layer", "per_head"):

@@ -129,6 +129,20 @@ def test_segments_bias_whole_maps():
     torch.testing.assert_close(structured.segments.value, (4.0 * weights).unsqueeze(1))
 
 
+def test_locality_is_added_to_the_windows_below_the_clip():
+    points, matrices = draw_points(), rig()
+    trust = torch.rand(BATCH, QUERIES, 2, dtype=torch.float64) * 2 - 1
+    weights = torch.cat((trust[..., :1], trust[..., 1:].expand(-1, -1, VIEWS)), -1)
+    options = {"camera_window": 7, "locality": True, "locality_scale": {"init": 3.0}}
+    structured = camber.AttentionBias(GRID, CAMERA, **options)(points, matrices, trust)
+    expected = dense_by_loop(points, matrices, (3.0 + 2.5 * weights).clamp(-5, 5), fixed_sizes())
+    torch.testing.assert_close(structured.materialize().squeeze(1), expected, atol=1e-6, rtol=1e-6)
+    apart = camber.AttentionBias(GRID, CAMERA, **options, window_trust=False, segments=True)
+    structured = apart(points, matrices, trust)
+    assert structured.windows.value.unique().tolist() == [3.0]
+    torch.testing.assert_close(structured.segments.value, (2.5 * weights).unsqueeze(1))
+
+
 def test_absent_sensors_hold_no_window():
     points, matrices = draw_points(), rig()
     available = torch.tensor([[True, True, False, True], [False, True, True, True]])
@@ -305,6 +319,15 @@ def test_values_may_be_handed_over_in_bfloat16():
         (
             {"clip_schedule": [(5, 1.0), (2, 3.0)]},
             "[AttentionBias] clip_schedule must be sorted by epoch, got epochs [5, 2]",
+        ),
+        (
+            {"windows": False, "locality": True},
+            "[AttentionBias] locality must be False without windows, which hold it, got True",
+        ),
+        (
+            {"window_trust": False},
+            "[AttentionBias] window_trust must be True without locality (windows=False leaves the windows out), "
+            "got False",
         ),
         ({"clip": -1.0}, "[AttentionBias] clip must be at least 0, got -1.0"),
         (

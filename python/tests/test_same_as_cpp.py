@@ -146,8 +146,9 @@ def test_scales_are_those_of_cpp(records, dtype):
 def bias_of(case, table):
     grid = None if case.startswith("cameras_alone") else camber.BevGrid(-8, 8, -8, 8, cell=1)
     camera = None if case.startswith("grid_alone") else camber.CameraMap(100, 60, 10, 6)
-    taken = ("windows", "segments", "per_camera", "form", "bev_window", "camera_window", "sharing", "num_layers")
-    scales = {name: scale_options(table[name]) for name in ("scale", "segment_scale")}
+    taken = ("windows", "segments", "locality", "window_trust", "per_camera", "form", "bev_window", "camera_window")
+    taken += ("sharing", "num_layers")
+    scales = {name: scale_options(table[name]) for name in ("scale", "segment_scale", "locality_scale")}
     for options in scales.values():  # an empty shape is the sharing's to say
         if not options["shape"]:
             del options["shape"]
@@ -186,11 +187,15 @@ def test_biases_are_those_of_cpp(records, dtype):
                 "segment_offsets": structured.segments.offsets,
                 "penalty": bias.penalty(),
             }
-            leaves = {"grad_trust": trust, "grad_scale": bias.scale.raw}
+            leaves = {"grad_trust": trust}
+            if bias.window_trust:
+                leaves["grad_scale"] = bias.scale.raw
             if structured.segments.value is not None:
                 got["segment_value"] = structured.segments.value
                 loss = loss + weighted(structured.segments.value)
                 leaves["grad_segment_scale"] = bias.segment_scale.raw
+            if bias.locality_scale is not None:
+                leaves["grad_locality_scale"] = bias.locality_scale.raw
             got |= dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values()))))
             recorded = {name.removeprefix(at + "/") for name in tensors if name.startswith(at + "/")}
             assert {name for name in recorded if not name.startswith("state/")} == set(got), at

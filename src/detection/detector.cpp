@@ -243,7 +243,8 @@ Losses DetectorImpl::losses(const DetectorOutput& output, const DetectorBatch& b
   const bool once = !parts_->group || parts_->group->is_first();  // it looks at no frame
   if (parts_->head->attention_bias && once) {
     auto bias = parts_->head->attention_bias;
-    if (bias->options.scale.l2_weight > 0 || bias->options.segment_scale.l2_weight > 0)
+    const auto& own = bias->options;
+    if (own.scale.l2_weight > 0 || own.segment_scale.l2_weight > 0 || own.locality_scale.l2_weight > 0)
       losses.terms.emplace_back("scale", bias->penalty());
   }
   std::vector<torch::Tensor> parts;

@@ -128,6 +128,8 @@ void check_windows(const DetectorOptions& options) {
   }
   if (!options.bias.windows && !options.bias.segments)
     refuse("bias.windows and bias.segments must not both be false with router.mode on: trust would move nothing");
+  if (!options.bias.window_trust && !options.bias.segments)
+    refuse("bias.window_trust and bias.segments must not both be false with router.mode on: trust would move nothing");
 }
 
 }  // namespace

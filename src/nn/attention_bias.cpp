@@ -147,6 +147,13 @@ void AttentionBiasOptions::validate() const {
         std::to_string(largest));
   check_shape("scale", scale.shape, *this);
   check_shape("segment_scale", segment_scale.shape, *this);
+  check_shape("locality_scale", locality_scale.shape, *this);
+  if (locality && !windows)
+    throw std::invalid_argument("[AttentionBias] locality must be false without windows, which hold it, got true");
+  if (!window_trust && !locality)
+    throw std::invalid_argument(
+        "[AttentionBias] window_trust must be true without locality (windows = false leaves the windows out), got "
+        "false");
   check_clip(clip);
   for (const ClipStep& entry : clip_schedule) check_clip(entry.clip);
   for (std::size_t i = 1; i < clip_schedule.size(); ++i)
@@ -165,10 +172,12 @@ void AttentionBiasImpl::reset() {
   scale = register_module("scale", BoundedScale(window_scale));
   clip_in_force_ = register_buffer("clip_in_force",
                                    torch::scalar_tensor(options.clip > 0 ? options.clip : kScaleMax, torch::kDouble));
-  if (!options.segments) return;
-  auto whole_scale = options.segment_scale;
-  whole_scale.shape = scale_shape(options, whole_scale.shape);
-  segment_scale = register_module("segment_scale", BoundedScale(whole_scale));
+  const auto register_scale = [this](const char* name, BoundedScaleOptions own) {
+    own.shape = scale_shape(options, own.shape);
+    return register_module(name, BoundedScale(own));
+  };
+  if (options.segments) segment_scale = register_scale("segment_scale", options.segment_scale);
+  if (options.locality) locality_scale = register_scale("locality_scale", options.locality_scale);
 }
 
 BiasWindows AttentionBiasImpl::windows(const QueryProjection& projection, const SensorScene& scene,
@@ -201,7 +210,9 @@ torch::Tensor AttentionBiasImpl::strength(const torch::Tensor& trust, std::int64
                                           std::int64_t num_grids) {
   const MapCount count{num_maps, num_grids};
   const auto weights = weights_by_map(trust, count, options.per_camera).unsqueeze(0);  // [1, B, Q, M]
-  const auto bias = weights * factor_of(scale->value(), options.sharing, count, layer);
+  auto bias = options.window_trust ? weights * factor_of(scale->value(), options.sharing, count, layer)
+                                   : torch::zeros_like(weights);
+  if (options.locality) bias = bias + factor_of(locality_scale->value(), options.sharing, count, layer);
   return torch::clamp(bias, -clip(), clip()).flatten(1, 2);
 }
 
@@ -229,6 +240,7 @@ ops::StructuredBias AttentionBiasImpl::forward(const torch::Tensor& trust, const
 void AttentionBiasImpl::apply_schedule(std::int64_t epoch, std::int64_t step) {
   scale->apply_schedule(epoch, step);
   if (segment_scale) segment_scale->apply_schedule(epoch, step);
+  if (locality_scale) locality_scale->apply_schedule(epoch, step);
   apply_clip_schedule(epoch);
 }
 
@@ -260,7 +272,10 @@ void AttentionBiasImpl::to(torch::Device device, bool non_blocking) {
 }
 
 torch::Tensor AttentionBiasImpl::penalty() {
-  return segment_scale ? scale->penalty() + segment_scale->penalty() : scale->penalty();
+  auto sum = scale->penalty();
+  if (segment_scale) sum = sum + segment_scale->penalty();
+  if (locality_scale) sum = sum + locality_scale->penalty();
+  return sum;
 }
 
 }  // namespace camber::nn

@@ -23,9 +23,12 @@ struct LearnableScale {
 std::vector<LearnableScale> learnable_scales(const detection::DetectorOptions& detector) {
   std::vector<LearnableScale> scales;
   if (!detector.has_router()) return scales;
-  if (detector.bias.windows && detector.bias.scale.learnable) scales.push_back({"scale", detector.bias.scale});
+  const bool on_windows = detector.bias.windows && detector.bias.window_trust;
+  if (on_windows && detector.bias.scale.learnable) scales.push_back({"scale", detector.bias.scale});
   if (detector.bias.segments && detector.bias.segment_scale.learnable)
     scales.push_back({"segment_scale", detector.bias.segment_scale});
+  if (detector.bias.locality && detector.bias.locality_scale.learnable)
+    scales.push_back({"locality_scale", detector.bias.locality_scale});
   return scales;
 }
 

@@ -100,6 +100,28 @@ TEST(Detector, UntrainedRouterLeavesTheOutputAlone) {
   }
 }
 
+// Locality needs no trust: at trust 0 the windows are what a constant trust of 1 with that scale makes of them.
+TEST(Detector, LocalityIsThatOfAConstantTrust) {
+  auto options = examples::tiny_options();
+  const torch::NoGradGuard guard;
+  const auto batch = example_batch(options, 2, 3);
+  options.router.mode = nn::RouterMode::kConstant;
+  const auto expected = in_evaluation(options)->forward(batch);
+  options.router.mode = nn::RouterMode::kLearned;
+  options.bias.locality = true;
+  for (const bool window_trust : {true, false}) {
+    options.bias.window_trust = window_trust;
+    options.bias.segments = !window_trust;
+    const auto output = in_evaluation(options)->forward(batch);
+    EXPECT_TRUE(same_bits(output.codes, expected.codes)) << "window_trust " << window_trust;
+    EXPECT_EQ(output.trust.abs().max().item<double>(), 0);
+  }
+  options.bias.segments = false;
+  EXPECT_EQ(error_of([&] { options.validate(); }),
+            "[Detector] bias.window_trust and bias.segments must not both be false with router.mode on: trust would "
+            "move nothing");
+}
+
 TEST(Detector, AttendsToItsOwnPositionFromTheStart) {
   const auto options = DetectorOptions::small();
   auto detector = in_evaluation(options);

@@ -61,6 +61,21 @@ std::vector<BiasCase> bias_cases() {
   std::vector<BiasCase> cases{{"plain", plain},
                               {"gaussian", with([](auto& o) { o.form = nn::WindowForm::kGaussian; })},
                               {"per_camera", with([](auto& o) { o.per_camera = o.segments = true; })},
+                              {"locality", with([](auto& o) { o.locality = true; })},
+                              {"locality_clipped", with([](auto& o) {
+                                 o.locality = true;
+                                 o.clip = 1.5;
+                                 o.form = nn::WindowForm::kGaussian;
+                               })},
+                              {"locality_apart", with([](auto& o) {
+                                 o.locality = o.segments = true;
+                                 o.window_trust = false;
+                                 o.locality_scale.bounds_schedule = {{.from_epoch = 3, .min = 1, .max = 2}};
+                               })},
+                              {"locality_per_modality", with([](auto& o) {
+                                 o.locality = true;
+                                 o.sharing = ScaleSharing::kPerModality;
+                               })},
                               {"clipped", with([](auto& o) { o.clip = 1.5; })},
                               {"scheduled", with([](auto& o) {
                                  o.segments = true;
@@ -204,12 +219,12 @@ void Records::add_bias(const BiasCase& c, torch::Dtype type) {
       put(at + "/segment_value", *result.segments->value);
       loss = loss + weighted(*result.segments->value);
     }
-    std::vector<torch::Tensor> leaves = {trust, bias->scale->raw()};
-    if (bias->segment_scale) leaves.push_back(bias->segment_scale->raw());
-    const auto gradients = torch::autograd::grad({loss}, leaves);
-    put(at + "/grad_trust", gradients[0]);
-    put(at + "/grad_scale", gradients[1]);
-    if (gradients.size() > 2) put(at + "/grad_segment_scale", gradients[2]);
+    std::vector<std::pair<std::string, torch::Tensor>> leaves = {{"grad_trust", trust}};
+    if (c.options.window_trust) leaves.emplace_back("grad_scale", bias->scale->raw());
+    if (bias->segment_scale) leaves.emplace_back("grad_segment_scale", bias->segment_scale->raw());
+    if (bias->locality_scale) leaves.emplace_back("grad_locality_scale", bias->locality_scale->raw());
+    for (const auto& [name, leaf] : leaves)
+      put(std::string(at).append("/").append(name), torch::autograd::grad({loss}, {leaf}, {}, true)[0]);
     put(at + "/penalty", bias->penalty());
   }
 }

@@ -68,6 +68,19 @@ TEST(UnusedOptions, AreNamedWithTheSwitch) {
   options.data.faults = {};
   options.detector.bias.segments = true;
   EXPECT_EQ(unused_options(options, {}), std::vector<std::string>{});
+  options.detector.bias.locality_scale.init = 3;
+  EXPECT_EQ(unused_options(options, {}),
+            (std::vector<std::string>{
+                "detector.bias.locality_scale.init = 3.0 has no effect: detector.bias.locality is off"}));
+  options.detector.bias.locality = true;
+  options.detector.bias.window_trust = false;
+  options.detector.bias.scale.init = 3;
+  EXPECT_EQ(
+      unused_options(options, {}),
+      (std::vector<std::string>{"detector.bias.scale.init = 3.0 has no effect: detector.bias.window_trust is off"}));
+  options.detector.bias = detection::DetectorOptions::small().bias;
+  options.detector.bias.segments = true;
+  options.detector.bias.segment_scale.init = 3;
   options.detector.router.mode = nn::RouterMode::kOff;
   EXPECT_EQ(
       unused_options(options, {}),

@@ -26,9 +26,14 @@ struct ClipStep {
 };
 
 /// How trust becomes a bias: value = g(d) * clip(w * scale, +-c) on windows, clip(w * scale) on whole key segments.
+/// With locality the windows hold g(d) * clip(locality_scale + w * scale, +-c): to look near the query needs no trust
+/// then, and trust is free to say whom to doubt. That is the form for training from scratch; an untrained router no
+/// longer leaves the detector's output as it was.
 struct AttentionBiasOptions {
   bool windows = true;
   bool segments = false;
+  bool locality = false;
+  bool window_trust = true;
   bool per_camera = false;
   WindowForm form = WindowForm::kBox;
   WindowSizing sizing = WindowSizing::kFixed;
@@ -41,6 +46,7 @@ struct AttentionBiasOptions {
   BiasPrecision precision = BiasPrecision::kFloat;
   BoundedScaleOptions scale{};
   BoundedScaleOptions segment_scale{.init = 2.5, .min = 0, .max = 10, .warn_threshold = 8};
+  BoundedScaleOptions locality_scale{.init = 2.5, .min = 0, .max = 5, .warn_threshold = 4.5};
   std::int64_t num_layers = 6;
   std::int64_t num_heads = 8;
 
@@ -48,6 +54,8 @@ struct AttentionBiasOptions {
   void visit(Visitor& visitor) {
     visitor("windows", windows, "bias on windows round the position where a query projects");
     visitor("segments", segments, "bias on whole key segments: the grid and each camera");
+    visitor("locality", locality, "windows have a bias of their own, whatever the trust: locality_scale + w * scale");
+    visitor("window_trust", window_trust, "false, with locality: trust moves the segments alone, not the windows");
     visitor("per_camera", per_camera, "one trust weight a camera instead of one for all cameras");
     visitor("form", form, "box: 1 inside; gaussian: exp(-d^2 / (2 s^2)), s = size / 6");
     visitor("sizing", sizing, "fixed, or object: covers the projected box, within 3 to 31 cells");
@@ -60,6 +68,7 @@ struct AttentionBiasOptions {
     visitor("precision", precision, "type in which bias values are handed over; they are computed in float");
     visitor("scale", scale, "the scale of the windows");
     visitor("segment_scale", segment_scale, "the scale of the segments");
+    visitor("locality_scale", locality_scale, "locality: what windows have at trust 0");
     visitor("num_layers", num_layers, "decoder layers", config::Range{.min = 1});
     visitor("num_heads", num_heads, "attention heads", config::Range{.min = 1});
   }
