@@ -197,7 +197,7 @@ void Command::run(Run function, const std::vector<Format>& formats) {
   choice(
       "--format", words, 0, [this, formats](std::size_t index) { common_.format = formats[index]; },
       "form of the answer on standard output");
-  option("--threads", common_.threads, "worker threads; 0: as many as the machine has");
+  option("--threads", common_.threads, "worker threads, asleep while they wait; 0: as many as the machine has");
   option("--seed", common_.seed, "seed of all random streams");
   option("--quiet", common_.quiet, "no progress line and no notes on standard error");
   for (std::size_t i = own_arguments; i < arguments_.size(); ++i) arguments_[i].shared = true;
