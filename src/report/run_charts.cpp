@@ -212,7 +212,7 @@ std::string scale_heading(const std::string& name) {
   std::string title = scale_title(name);
   if (!title.ends_with("scale")) return "Scale " + title;
   std::replace(title.begin(), title.end(), '_', ' ');
-  title[0] = title[0] == 's' ? 'S' : title[0];
+  if (title[0] >= 'a' && title[0] <= 'z') title[0] = static_cast<char>(title[0] - 'a' + 'A');
   return title;
 }
 

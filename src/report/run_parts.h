@@ -24,7 +24,7 @@ void add_chart(Section& section, Chart chart, const std::vector<RawSeries>& seri
 
 /// How a scale is called on the page: without the path that every detector's has.
 std::string scale_title(const std::string& name);
-/// The same as a heading: "Scale bias", "Segment scale".
+/// The same as a heading: "Scale bias", "Segment scale", "Locality scale".
 std::string scale_heading(const std::string& name);
 
 /// "12,345"; "0.4213"; four significant digits.
