@@ -152,7 +152,7 @@ torch::Tensor CmtHeadImpl::memory_of(const KeyMaps& maps, const DetectorBatch& b
   const auto type = present.options().requires_grad(false);
   torch::Tensor grid = torch::zeros({batch.size, grid_keys, width}, type);
   if (maps.bev.defined()) {
-    auto map = maps.bev;
+    auto map = maps.bev.narrow(1, 0, options_.encoder.bev_channels);
     if (shared_conv_) map = (*shared_layer_)(*shared_conv_, *shared_norm_, map);
     grid = map.permute({0, 2, 3, 1}).flatten(1, 2);
     if (grid_norm_) grid = grid_norm_->forward(grid);

@@ -59,6 +59,25 @@ AddedBias added_by(const ops::StructuredBias& bias, const DetectorBatch& batch) 
   return added;
 }
 
+// The last channels of the bird's-eye map, [B, rows * columns, 4].
+torch::Tensor motion_in(const KeyMaps& maps, const DetectorBatch& batch, const torch::Tensor& like) {
+  constexpr std::int64_t kNumbers = kCodeSize - kHeadingIndex;
+  if (!maps.bev.defined())
+    return torch::zeros({batch.size, batch.scene.grid.keys(), kNumbers}, like.options().requires_grad(false));
+  return maps.bev.narrow(1, maps.bev.size(1) - kNumbers, kNumbers).permute({0, 2, 3, 1}).flatten(1, 2);
+}
+
+// What a map [B, rows * columns, n] holds below the points [B, N, 3], those beyond the grid at its border: [B, N, n].
+torch::Tensor below(const torch::Tensor& map, const torch::Tensor& points, const geometry::BevGrid& grid) {
+  const auto cell_of = [&](std::int64_t axis, double first, std::int64_t cells) {
+    return ((points.detach().select(-1, axis) - first) / grid.cell()).floor().clamp(0, cells - 1);
+  };
+  const auto column = cell_of(0, grid.center_x(0) - grid.cell() / 2, grid.columns());
+  const auto row = cell_of(1, grid.center_y(0) - grid.cell() / 2, grid.rows());
+  const auto cell = (row * grid.columns() + column).nan_to_num(0).to(torch::kLong);
+  return map.gather(1, cell.unsqueeze(-1).expand({-1, -1, map.size(2)}));
+}
+
 }  // namespace
 
 torch::Tensor CmtHeadImpl::trust_of(const Pass& pass, const DetectorBatch& batch, const ForwardOptions& options) {
@@ -95,7 +114,14 @@ LayerBoxes CmtHeadImpl::boxes_of(const torch::Tensor& state, const torch::Tensor
 }
 
 void CmtHeadImpl::predict(Pass& pass, std::int64_t layer, const torch::Tensor& state) {
-  const auto boxes = boxes_of(state, pass.references, layer);
+  auto boxes = boxes_of(state, pass.references, layer);
+  if (pass.memory.motion.defined() && layer > 0) {
+    // References are by now the centres that the layer before found: the cell knows how what stands there moves.
+    const auto known = below(pass.memory.motion, pass.references, options_.space.grid());
+    boxes.codes = torch::cat({boxes.codes.narrow(-1, 0, kHeadingIndex),
+                              boxes.codes.narrow(-1, kHeadingIndex, kCodeSize - kHeadingIndex) + known},
+                             -1);
+  }
   pass.logits.push_back(boxes.logits);
   pass.codes.push_back(boxes.codes);
 }
@@ -152,7 +178,9 @@ HeadMemory CmtHeadImpl::memory_at(const KeyMaps& maps, const DetectorBatch& batc
                                   const std::optional<torch::Tensor>& positions) {
   const auto content = memory_of(maps, batch);
   const auto known = positions ? *positions : positions_->keys(batch.scene, batch.size);
-  return {.content = content, .position = known.to(content.scalar_type()).expand({batch.size, -1, -1})};
+  HeadMemory memory{.content = content, .position = known.to(content.scalar_type()).expand({batch.size, -1, -1})};
+  if (options_.head.dense_motion) memory.motion = motion_in(maps, batch, content);
+  return memory;
 }
 
 HeadMemory CmtHeadImpl::remember(const KeyMaps& maps, const DetectorBatch& batch) {
@@ -206,6 +234,7 @@ DetectorOutput CmtHeadImpl::forward(const HeadMemory& memory, const DetectorBatc
     output.grid_logits = grid_classes_->forward(memory.content.narrow(1, 0, grid_keys));
     output.camera_logits = camera_classes_->forward(memory.content.narrow(1, grid_keys, camera_keys));
   }
+  if (is_training()) output.grid_motion = memory.motion;
   return output;
 }
 

@@ -148,6 +148,13 @@ void DetectorOptions::validate() const {
   if (encoder.kind == EncoderKind::kReference && encoder.feature_stride != 16)
     refuse("encoder.feature_stride must be 16 for the reference encoder, got " +
            std::to_string(encoder.feature_stride));
+  if (encoder.split_lag > 0 && encoder.kind != EncoderKind::kSmall)
+    refuse("encoder.split_lag must be 0 for other encoders than the small one, got " +
+           std::to_string(encoder.split_lag));
+  if (encoder.split_lag > 0 && encoder.previous_sweeps == 0)
+    refuse("encoder.split_lag must be 0 without previous sweeps, got " + std::to_string(encoder.split_lag));
+  if (head.dense_motion && (encoder.kind != EncoderKind::kSmall || !head.refine))
+    refuse("head.dense_motion must be false without the small encoder and head.refine, got true");
   if (encoder.kind == EncoderKind::kCmt) check_cmt(*this);
   check_precision(*this);
   if (!head.shared_convolution && encoder.bev_channels != head.decoder.width)

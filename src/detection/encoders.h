@@ -23,14 +23,16 @@ class LidarEncoderImpl : public torch::nn::Module {
 /// One that starts from pillars.
 class PillarLidarEncoderImpl : public LidarEncoderImpl {
  public:
-  explicit PillarLidarEncoderImpl(const SpaceOptions& space) : space_(space) {}
+  explicit PillarLidarEncoderImpl(const SpaceOptions& space, double split_lag = 0)
+      : space_(space), split_lag_(split_lag) {}
   GroupedPoints group(const torch::Tensor& points, const torch::Tensor& point_offsets,
                       const torch::Tensor& elements) const final {
-    return pillar_points(points, point_offsets, elements, space_);
+    return pillar_points(points, point_offsets, elements, space_, split_lag_);
   }
 
  private:
   SpaceOptions space_;
+  double split_lag_;
 };
 
 /// From images [n, 3, H, W] as DetectorBatch holds them to maps [n, camera_channels, H / stride, W / stride].

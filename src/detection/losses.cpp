@@ -197,6 +197,9 @@ Losses detector_losses(const DetectorOutput& output, const DetectorBatch& batch,
     losses.terms.emplace_back("dense_grid", dense.grid * options.loss.dense_weight);
     losses.terms.emplace_back("dense_camera", dense.cameras * options.loss.dense_weight);
   }
+  if (output.grid_motion.defined())
+    losses.terms.emplace_back("dense_motion",
+                              dense_motion_loss(output, batch, options, counts.objects) * options.loss.dense_weight);
   if (options.router.mode == nn::RouterMode::kSupervised) {
     // supervision_loss is the mean over the rank's own queries, with the factor 0.5 of its definition, which the weight
     // replaces.
@@ -246,6 +249,39 @@ DenseLosses dense_losses(const DetectorOutput& output, const DetectorBatch& batc
            (options.loss.class_weight / divisor);
   };
   return {part(output.grid_logits, 0), part(output.camera_logits, grid_keys)};
+}
+
+torch::Tensor dense_motion_loss(const DetectorOutput& output, const DetectorBatch& batch,
+                                const DetectorOptions& options, double objects) {
+  constexpr std::int64_t kNumbers = kCodeSize - kHeadingIndex;
+  const auto& grid = batch.scene.grid;
+  const auto sound = (batch.available & (batch.quality > 0)).select(1, 0).contiguous();
+  std::vector<std::int64_t> keys;
+  std::vector<float> wanted, weights;
+  for (std::int64_t b = 0; b < batch.size; ++b) {
+    if (!sound.const_data_ptr<bool>()[b]) continue;
+    const auto codes =
+        encode_boxes(batch.targets[static_cast<std::size_t>(b)].boxes, options.head.box_code).contiguous();
+    for (std::int64_t g = 0; g < codes.size(0); ++g) {
+      const float* code = codes.const_data_ptr<float>() + g * kCodeSize;
+      const auto at = grid.cell_at(code[0], code[1]);
+      if (!at) continue;
+      keys.push_back((b * grid.rows() + at->row) * grid.columns() + at->column);
+      for (std::int64_t i = kHeadingIndex; i < kCodeSize; ++i) {
+        const bool unknown = i >= kVelocityIndex && !std::isfinite(code[i]);
+        wanted.push_back(unknown ? 0 : code[i]);
+        weights.push_back(unknown ? 0 : static_cast<float>(options.loss.code_weights[static_cast<std::size_t>(i)]));
+      }
+    }
+  }
+  const auto type = output.grid_motion.options().requires_grad(false);
+  const auto count = static_cast<std::int64_t>(keys.size());
+  const auto rows = [&](const std::vector<float>& of) { return torch::tensor(of).view({count, kNumbers}).to(type); };
+  const auto found =
+      output.grid_motion.flatten(0, 1).index_select(0, torch::tensor(keys, torch::kLong).to(type.device()));
+  const auto& all = options.loss.code_smoothing;
+  const auto costs = code_costs(found - rows(wanted), {all.begin() + kHeadingIndex, all.end()}) * rows(weights);
+  return costs.sum() * (options.loss.box_weight / std::max(1.0, objects));
 }
 
 }  // namespace camber::detection

@@ -39,4 +39,9 @@ struct DenseLosses {
 DenseLosses dense_losses(const DetectorOutput& output, const DetectorBatch& batch, const DetectorOptions& options,
                          double objects);
 
+/// Box losses of heading and velocity (their code weights and smoothing) at the grid's cells that hold objects, divided
+/// by `objects`; frames as above.
+torch::Tensor dense_motion_loss(const DetectorOutput& output, const DetectorBatch& batch,
+                                const DetectorOptions& options, double objects);
+
 }  // namespace camber::detection

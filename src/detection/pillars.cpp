@@ -118,7 +118,7 @@ torch::Tensor scatter_max(const torch::Tensor& values, const torch::Tensor& cell
 }
 
 GroupedPoints pillar_points(const torch::Tensor& points, const torch::Tensor& point_offsets,
-                            const torch::Tensor& elements, const SpaceOptions& space) {
+                            const torch::Tensor& elements, const SpaceOptions& space, double split_lag) {
   const auto grid = space.pillars();
   const auto source = points.contiguous();
   const auto* all = source.const_data_ptr<float>();
@@ -137,7 +137,8 @@ GroupedPoints pillar_points(const torch::Tensor& points, const torch::Tensor& po
       const float* p = all + 5 * i;
       const auto at = grid.cell_at(p[0], p[1]);
       if (!at || !(p[2] >= space.z_min && p[2] <= space.z_max)) continue;
-      where[kept++] = (e * grid.rows() + at->row) * grid.columns() + at->column;
+      const std::int64_t pillar = (e * grid.rows() + at->row) * grid.columns() + at->column;
+      where[kept++] = split_lag > 0 ? 2 * pillar + (p[4] > split_lag ? 1 : 0) : pillar;
       const float height = p[2] + 1;
       *out++ = (p[0] - static_cast<float>(grid.center_x(at->column))) * per_cell;
       *out++ = (p[1] - static_cast<float>(grid.center_y(at->row))) * per_cell;
@@ -152,7 +153,8 @@ GroupedPoints pillar_points(const torch::Tensor& points, const torch::Tensor& po
   return {features.narrow(0, 0, kept), cell.narrow(0, 0, kept)};
 }
 
-PillarEncoderImpl::PillarEncoderImpl(const SpaceOptions& space, std::int64_t width) : space_(space), width_(width) {
+PillarEncoderImpl::PillarEncoderImpl(const SpaceOptions& space, std::int64_t width, std::int64_t maps)
+    : space_(space), width_(width), maps_(maps) {
   linear_ = register_module("linear", torch::nn::Linear(kPointFeatures, width));
 }
 
@@ -160,8 +162,8 @@ torch::Tensor PillarEncoderImpl::forward(const GroupedPoints& pillars, std::int6
   const auto grid = space_.pillars();
   const auto type = linear_->weight.options().requires_grad(false);
   const auto values = torch::relu(linear_->forward(pillars.features.to(type))).to(type);  // autocast may lower products
-  const auto map = scatter_max(values, pillars.cell.to(values.device()), clouds * grid.keys());
-  return map.view({clouds, grid.rows(), grid.columns(), width_ + 1}).permute({0, 3, 1, 2});
+  const auto map = scatter_max(values, pillars.cell.to(values.device()), clouds * grid.keys() * maps_);
+  return map.view({clouds, grid.rows(), grid.columns(), maps_ * (width_ + 1)}).permute({0, 3, 1, 2});
 }
 
 }  // namespace camber::detection

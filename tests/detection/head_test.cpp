@@ -160,5 +160,73 @@ TEST(Pillars, LeaveOutPointsBeyondTheSpace) {
                     torch::tensor({-0.375F, -0.375F, 0.0F, -1.0F, 1.0F, 0.1F / 25.6F, 0.1F / 25.6F, 0.0F}), 1e-5));
 }
 
+TEST(Pillars, GiveEarlierSweepsAMapOfTheirOwn) {
+  auto options = DetectorOptions::small();
+  options.encoder.previous_sweeps = 3;
+  options.encoder.split_lag = 0.3;
+  const auto points = torch::tensor(
+      {{0.1F, 0.1F, -1.0F, 0.5F, 0.0F}, {0.1F, 0.1F, -1.0F, 0.5F, 0.1F}, {0.1F, 0.1F, -1.0F, 0.5F, 0.5F}});
+  const auto pillars =
+      pillar_points(points, torch::tensor({0, 3}), torch::tensor({0}), options.space, options.encoder.split_lag);
+  const std::int64_t pillar = 32 * 64 + 32;
+  EXPECT_TRUE(torch::equal(pillars.cell, torch::tensor({2 * pillar, 2 * pillar, 2 * pillar + 1})));
+  PillarEncoder encoder(options.space, 4, 2);
+  const auto map = encoder->forward(pillars, 1);
+  EXPECT_EQ(map.sizes(), (std::vector<std::int64_t>{1, 10, 64, 64}));
+  EXPECT_TRUE(map.is_contiguous(torch::MemoryFormat::ChannelsLast));
+  EXPECT_NEAR(map[0][4][32][32].item<double>(), std::log(3.0), 1e-6);  // of the key frame and one just before it
+  EXPECT_NEAR(map[0][9][32][32].item<double>(), std::log(2.0), 1e-6);
+  EXPECT_EQ(map.sum({0, 1}).nonzero().size(0), 1);
+}
+
+TEST(DenseMotion, IsAddedToBoxesWhereTheLayerBeforeFoundTheirCentre) {
+  auto options = examples::tiny_options();
+  options.head.dense_motion = true;
+  Detector detector(options, 1);
+  detector->eval();
+  const torch::NoGradGuard guard;
+  auto batch = examples::example_batch(options, 2, 2);
+  batch.available[1][0] = false;
+  auto maps = detector->encode(batch);
+  ASSERT_EQ(maps.bev.size(1), options.encoder.bev_channels + 4);
+  EXPECT_EQ(maps.bev[1].abs().sum().item<double>(), 0);  // without LiDAR nothing is known
+  const auto codes_with = [&](double speed) {
+    maps.bev.narrow(1, options.encoder.bev_channels, 4).zero_();
+    maps.bev[0].select(0, options.encoder.bev_channels + 2).fill_(speed);  // vx, the same everywhere
+    return detector->head()->forward(maps, batch, {}, {}, std::nullopt).codes;
+  };
+  auto expected = codes_with(0).clone();
+  expected[1][0].select(1, 8).add_(3);  // the second layer's, in the frame with LiDAR
+  EXPECT_TRUE(close(codes_with(3), expected, 1e-5));
+}
+
+TEST(DenseMotion, TeachesItsBranch) {
+  auto options = examples::tiny_options();
+  options.head.dense_motion = true;
+  Detector detector(options, 1);
+  const auto batch = examples::example_batch(options, 2, 2);
+  const auto losses = detector->losses(detector->forward(batch), batch);
+  bool named = false;
+  for (const auto& [name, term] : losses.terms) named = named || name == "dense_motion";
+  EXPECT_TRUE(named);
+  losses.total.backward();
+  for (const auto& parameter : detector->named_parameters()) {
+    if (parameter.key().find("lidar_encoder.motion") == std::string::npos) continue;
+    EXPECT_GT(parameter.value().grad().abs().sum().item<double>(), 0) << parameter.key();
+  }
+  options.head.refine = false;
+  EXPECT_THROW(options.validate(), std::invalid_argument);
+}
+
+TEST(DetectorOptions, RefuseAMapOfEarlierSweepsWithoutAny) {
+  auto options = DetectorOptions::small();
+  options.encoder.split_lag = 0.3;
+  EXPECT_THROW(options.validate(), std::invalid_argument);
+  options.encoder.previous_sweeps = 3;
+  EXPECT_NO_THROW(options.validate());
+  options.encoder.kind = EncoderKind::kReference;
+  EXPECT_THROW(options.validate(), std::invalid_argument);
+}
+
 }  // namespace
 }  // namespace camber::detection

@@ -158,6 +158,36 @@ TEST(DenseLosses, MarkTheCellsOfCentresAndSkipWrongSensors) {
   EXPECT_EQ(dense_losses(output, c.batch, c.options, 5).grid.item<double>(), 0);
 }
 
+TEST(DenseMotion, IsTheBoxLossOfHeadingAndVelocityAtTheCellsOfCentres) {
+  Case c;
+  c.options.loss.code_smoothing = {0, 0, 0, 0, 0, 0, 2, 2, 5, 5};
+  const auto& grid = c.batch.scene.grid;
+  DetectorOutput output;
+  output.grid_motion = draw({2, grid.keys(), 4}, 7);
+  c.batch.targets[0].boxes[0][8] = std::numeric_limits<float>::quiet_NaN();
+  const auto loss = [&] { return dense_motion_loss(output, c.batch, c.options, 5); };
+  double expected = 0;
+  for (std::int64_t b = 0; b < 2; ++b) {
+    const auto& boxes = c.batch.targets[static_cast<std::size_t>(b)].boxes;
+    const auto codes = encode_boxes(boxes, BoxCode::kCamber);
+    for (std::int64_t g = 0; g < boxes.size(0); ++g) {
+      const auto cell = grid.cell_at(boxes[g][0].item<double>(), boxes[g][1].item<double>());
+      for (std::int64_t i = 0; i < 4; ++i) {
+        const double wanted = codes[g][6 + i].item<double>(), below = i < 2 ? 2 : 5, weight = i < 2 ? 1 : 0.2;
+        if (std::isnan(wanted)) continue;
+        const auto found = output.grid_motion[b][cell->row * grid.columns() + cell->column][i].item<double>();
+        const double error = std::abs(found - wanted);
+        expected += 0.25 / 5 * weight * (error < below ? error * error / (2 * below) : error - below / 2);
+      }
+    }
+  }
+  EXPECT_NEAR(loss().item<double>(), expected, 1e-5);
+  EXPECT_TRUE(gradients_match(loss, {{"motion", output.grid_motion}}));
+  c.batch.quality[0][0] = 0;        // the first frame's cloud is another place's
+  c.batch.available[1][0] = false;  // the second's LiDAR is off
+  EXPECT_EQ(loss().item<double>(), 0);
+}
+
 TEST(DetectorLosses, AreNamedInAFixedOrderAndFiniteWithoutObjects) {
   auto options = examples::tiny_options();
   options.router.mode = nn::RouterMode::kSupervised;

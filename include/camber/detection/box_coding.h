@@ -9,6 +9,8 @@ namespace camber::detection {
 
 /// Numbers of a box code.
 inline constexpr std::int64_t kCodeSize = 10;
+/// The index of the heading's sine; its cosine and the velocity follow.
+inline constexpr std::int64_t kHeadingIndex = 6;
 /// The index of vx; vy is the last.
 inline constexpr std::int64_t kVelocityIndex = 8;
 

@@ -21,7 +21,8 @@ class NormedConvolution;  // a convolution with the norm folded into it
 class TaskHeadsImpl;
 
 /// Points of the clouds that take part in their cells, those outside of the grid left out, as a LiDAR encoder wants
-/// them. Pillars: a row a point, features [n, 8] and cell int64 [n] = (cloud * rows + row) * columns + column. CMT's
+/// them. Pillars: a row a point, features [n, 8] and cell int64 [n] = (cloud * rows + row) * columns + column, or with
+/// encoder.split_lag twice that, plus 1 for the points of earlier sweeps. CMT's
 /// voxels: a row a voxel, features [n, 5], the mean of its points, and cell int32 [n, 4] = (cloud, z, y, x).
 struct GroupedPoints {
   torch::Tensor features{}, cell{};
@@ -29,13 +30,15 @@ struct GroupedPoints {
 
 /// Maps of keys; either may lack elements, which availability then says.
 struct KeyMaps {
-  torch::Tensor bev{};      // [B, bev_channels, rows, columns]; undefined: nothing in the whole batch
+  /// [B, bev_channels, rows, columns], with dense_motion four channels more; undefined: nothing in the whole batch.
+  torch::Tensor bev{};
   torch::Tensor cameras{};  // [B, keys of all cameras, camera_channels]; undefined likewise
 };
 
 /// Keys as the head looks at them, [B, K, C].
 struct HeadMemory {
   torch::Tensor content{}, position{};
+  torch::Tensor motion{};  // [B, cells of the grid, 4] = (sin, cos, vx, vy), 0 without LiDAR; with dense_motion
   /// Filled by remember(): the projections, for frames that are looked at more than once.
   std::vector<nn::KeysAndValues> decoder{};
   std::optional<nn::KeysAndValues> router{};

@@ -66,13 +66,14 @@ struct DetectorOutput {
   torch::Tensor references{};       // [B, Q, 3], metres: where the queries started
   torch::Tensor grid_logits{};      // [B, rows * columns, C]; undefined without dense_auxiliary
   torch::Tensor camera_logits{};    // [B, keys of all cameras, C]
+  torch::Tensor grid_motion{};      // [B, rows * columns, 4] = (sin, cos, vx, vy); undefined without dense_motion
   /// Of the cross-attention, one a layer, with statistics; rows are [B, H, D + Q], denoising queries first.
   std::vector<ops::AttentionStatistics> statistics{};
   std::vector<AddedBias> added_bias{};  // likewise, of those queries; empty without a router
 };
 
 /// Named parts in a fixed order: class_0, box_0, class_1, ..., denoising_class_0, denoising_box_0, ..., dense_grid,
-/// dense_camera, router, scale (those that the options ask for), and their sum.
+/// dense_camera, dense_motion, router, scale (those that the options ask for), and their sum.
 struct Losses {
   std::vector<std::pair<std::string, torch::Tensor>> terms{};
   torch::Tensor total{};

@@ -123,6 +123,7 @@ struct EncoderOptions {
   std::int64_t image_width = 800, image_height = 320;
   std::int64_t feature_stride = 16;
   std::int64_t previous_sweeps = 10;
+  double split_lag = 0;
   std::int64_t pillar_width = 64;
   std::int64_t bev_channels = 512;
   std::int64_t camera_channels = 256;
@@ -137,6 +138,10 @@ struct EncoderOptions {
     visitor("feature_stride", feature_stride, "pixels a feature cell; small 8, reference and cmt 16",
             config::Range{.min = 1});
     visitor("previous_sweeps", previous_sweeps, "LiDAR sweeps before the key frame", config::Range{.min = 0});
+    visitor(
+        "split_lag", split_lag,
+        "small: points of sweeps older than this many seconds have a map of pillars of their own; 0: one map for all",
+        config::Range{.min = 0});
     visitor("pillar_width", pillar_width, "numbers that describe a pillar", config::Range{.min = 1});
     visitor("bev_channels", bev_channels, "channels of the bird's-eye map that enters the head",
             config::Range{.min = 1});
@@ -155,6 +160,7 @@ struct HeadOptions {
   BoxCode box_code = BoxCode::kCamber;
   bool refine = false;
   bool dense_auxiliary = false;
+  bool dense_motion = false;
   bool shared_convolution = true;
   bool token_norm = false;
   std::int64_t num_queries = 900;
@@ -179,6 +185,10 @@ struct HeadOptions {
     visitor("box_code", box_code, "order of the box code; cmt for imported weights");
     visitor("refine", refine, "each layer starts from the centre that the one before predicted");
     visitor("dense_auxiliary", dense_auxiliary, "also learn to name the cells that hold objects");
+    visitor(
+        "dense_motion", dense_motion,
+        "a branch of the small LiDAR encoder learns heading and velocity of what a cell holds; boxes add what it says "
+        "of the cell where the layer before found their centre");
     visitor("shared_convolution", shared_convolution, "3x3 convolution on the bird's-eye map");
     visitor("token_norm", token_norm, "layer norm on the keys of both sensors");
     visitor("num_queries", num_queries, "object queries; fixed: the grid's positions nearest to the car",
@@ -227,9 +237,10 @@ struct LossOptions {
   double box_weight = 0.25;
   double focal_alpha = 0.25, focal_gamma = 2;
   std::vector<double> code_weights{2, 2, 1, 1, 1, 1, 1, 1, 0.2, 0.2};
-  /// b of each number of a code: an error e costs e^2 / (2 b) below b and |e| - b / 2 beyond it; 0: |e|. L1 alone learns
-  /// the median. Where directions are as often one way as the other and half of the objects stand, that is 0 whatever is
-  /// seen, and leaving it costs as much as it gains; squares learn the mean, which every cue of a motion moves.
+  /// b of each number of a code: an error e costs e^2 / (2 b) below b and |e| - b / 2 beyond it; 0: |e|. L1 alone
+  /// learns the median. Where directions are as often one way as the other and half of the objects stand, that is 0
+  /// whatever is seen, and leaving it costs as much as it gains; squares learn the mean, which every cue of a motion
+  /// moves.
   std::vector<double> code_smoothing{0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   ClassNormalizer class_normalizer = ClassNormalizer::kCmt;
   double denoising_weight = 1;
@@ -250,7 +261,7 @@ struct LossOptions {
     visitor("class_normalizer", class_normalizer, "what divides the class loss");
     visitor("denoising_weight", denoising_weight, "times both losses of denoising queries",
             config::Range{.min = 0, .max = kLargestWeight});
-    visitor("dense_weight", dense_weight, "focal loss of cells that hold objects",
+    visitor("dense_weight", dense_weight, "losses of cells that hold objects",
             config::Range{.min = 0, .max = kLargestWeight});
     visitor("router_weight", router_weight, "L1 of trust against labels, in mode supervised",
             config::Range{.min = 0, .max = kLargestWeight});
