@@ -64,7 +64,8 @@ torch::Tensor motion_in(const KeyMaps& maps, const DetectorBatch& batch, const t
   constexpr std::int64_t kNumbers = kCodeSize - kHeadingIndex;
   if (!maps.bev.defined())
     return torch::zeros({batch.size, batch.scene.grid.keys(), kNumbers}, like.options().requires_grad(false));
-  return maps.bev.narrow(1, maps.bev.size(1) - kNumbers, kNumbers).permute({0, 2, 3, 1}).flatten(1, 2);
+  const auto last = maps.bev.narrow(1, maps.bev.size(1) - kNumbers, kNumbers);
+  return last.permute({0, 2, 3, 1}).flatten(1, 2).to(like.scalar_type());  // autocast may have lowered it
 }
 
 // What a map [B, rows * columns, n] holds below the points [B, N, 3], those beyond the grid at its border: [B, N, n].
@@ -179,7 +180,7 @@ HeadMemory CmtHeadImpl::memory_at(const KeyMaps& maps, const DetectorBatch& batc
   const auto content = memory_of(maps, batch);
   const auto known = positions ? *positions : positions_->keys(batch.scene, batch.size);
   HeadMemory memory{.content = content, .position = known.to(content.scalar_type()).expand({batch.size, -1, -1})};
-  if (options_.head.dense_motion) memory.motion = motion_in(maps, batch, content);
+  if (options_.head.dense_motion) memory.motion = motion_in(maps, batch, reference_points_);
   return memory;
 }
 
