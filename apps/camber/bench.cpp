@@ -7,6 +7,7 @@
 #include "apps/camber/commands.h"
 #include "apps/console/progress.h"
 #include "camber/benchmarks/attention.h"
+#include "camber/benchmarks/grid.h"
 #include "camber/benchmarks/head.h"
 #include "camber/config/numbers.h"
 #include "camber/study/queue.h"
@@ -23,7 +24,8 @@ struct Arguments {
   std::string memory_of{};
 };
 
-std::string written(const AttentionBench& bench, Format format) {
+template <class Bench>
+std::string written_bench(const Bench& bench, Format format) {
   switch (format) {
     case Format::kJson:
       return to_json(bench);
@@ -83,7 +85,7 @@ int run_attention(const Arguments& arguments, const CommonOptions& common) {
   const auto bench =
       benchmarks::bench_attention(arguments.options, memory_in_fresh_process, progress_line(line, common.quiet));
   line.reset();
-  print_answer(written(bench, common.format));
+  print_answer(written_bench(bench, common.format));
   return kSuccess;
 }
 
@@ -124,6 +126,43 @@ void register_attention(Command& bench) {
         return with_title("[bench attention] ", [&] {
           return arguments->memory_of.empty() ? run_attention(*arguments, common) : print_memory(*arguments);
         });
+      },
+      {Format::kText, Format::kJson, Format::kCsv});
+}
+
+int run_grid(benchmarks::GridBenchOptions options, const CommonOptions& common) {
+  options.threads = common.threads;
+  options.seed = common.seed;
+  std::unique_ptr<console::Progress> line;
+  const auto bench = benchmarks::bench_grid(options, progress_line(line, common.quiet));
+  line.reset();
+  print_answer(written_bench(bench, common.format));
+  return kSuccess;
+}
+
+void register_grid(Command& bench) {
+  auto options = std::make_shared<benchmarks::GridBenchOptions>();
+  auto clock = std::make_shared<std::string>("wall");
+  Command& command = bench.add(
+      {.name = "grid",
+       .summary = "our attention against scaled_dot_product_attention over sizes, types and masks",
+       .example = "camber bench grid --batches 1 --queries 1,64 --keys 128,512 --types float32 --seconds 0.02"});
+  command.option("--batches", options->batches, "batch sizes");
+  command.option("--queries", options->queries, "numbers of queries");
+  command.option("--keys", options->keys, "numbers of keys");
+  command.option("--heads", options->heads, "attention heads");
+  command.option("--width", options->width, "width of a head");
+  command.option("--types", options->types, "of float32, bfloat16 and half");
+  command.option("--seconds", options->seconds, "for each cell, both sides in turns; the best run counts");
+  command.option("--repeats", options->repeats, "runs of a cell at least");
+  command.option("--clock", *clock, "wall, or processor: its time divided by the threads");
+  command.option("--only", options->only, "only cells whose name contains one of these words");
+  command.run(
+      [options, clock](const CommonOptions& common) {
+        if (*clock != "wall" && *clock != "processor")
+          throw std::invalid_argument("[bench grid] --clock must be wall or processor, got '" + *clock + "'");
+        options->processor_time = *clock == "processor";
+        return with_title("[bench grid] ", [&] { return run_grid(*options, common); });
       },
       {Format::kText, Format::kJson, Format::kCsv});
 }
@@ -169,6 +208,7 @@ void register_bench(Command& program) {
                    .summary = "speed and memory against what one would otherwise call",
                    .example = "camber bench attention --queries 50 --keys 5000 --repeats 1 --only windows"});
   register_attention(bench);
+  register_grid(bench);
   register_head(bench);
   register_bench_detector(bench);
 }

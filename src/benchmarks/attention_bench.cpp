@@ -13,13 +13,6 @@ namespace {
 constexpr const char* kEnvironment[] = {"CAMBER_ISA", "ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS",
                                         "ONEDNN_MAX_CPU_ISA", "OMP_WAIT_POLICY"};
 
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  return "unknown";
-}
-
 bool is_wanted(const Peer& peer, const std::vector<std::string>& only) {
   return only.empty() || std::any_of(
                              only.begin(), only.end(),
@@ -150,6 +143,13 @@ std::vector<ScalingRow> time_scaling(const AttentionBenchOptions& base, std::int
 }
 
 }  // namespace
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown";
+}
 
 AttentionBench bench_attention(const AttentionBenchOptions& options, const MemoryOfRow& memory_of,
                                const BenchProgress& progress) {

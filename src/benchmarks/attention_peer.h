@@ -33,6 +33,9 @@ void check_agreement(const AttentionBenchOptions& options);
 /// Sets torch's number of threads and returns the one in force; 0 leaves it.
 std::int64_t set_threads(std::int64_t threads);
 
+/// The processor's model as the system names it.
+std::string processor_name();
+
 /// torch's version, the instruction set it dispatches to, and which implementation of ours runs at these sizes.
 std::string torch_version();
 std::string torch_capability();

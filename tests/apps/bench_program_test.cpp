@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -6,7 +7,7 @@
 
 #include "apps/called_program.h"
 
-// `camber bench attention` and `bench head`, called as a person calls it.
+// `camber bench attention`, `bench grid` and `bench head`, called as a person calls it.
 namespace camber::app {
 namespace {
 
@@ -41,7 +42,7 @@ TEST_F(BenchProgram, MeasuresTimeMemoryAndSpeedup) {
 }
 
 TEST_F(BenchProgram, TextFitsEightyColumnsAndEveryExampleRuns) {
-  for (const std::string command : {"bench ", "bench attention ", "bench head "}) {
+  for (const std::string command : {"bench ", "bench attention ", "bench grid ", "bench head "}) {
     const Answer help = call(command + "--help");
     const std::size_t example = help.output.find("example:\n  camber ");
     ASSERT_NE(example, std::string::npos) << command;
@@ -75,6 +76,29 @@ TEST_F(BenchProgram, ComparesTheHeadWithItselfOnTorchsAttention) {
   EXPECT_GT(bench.at("training").at("megabytes_above_weights").get<double>(), 20);
 }
 
+TEST_F(BenchProgram, ComparesAGridOfSizesWithTorch) {
+  const Answer answer = call(
+      "bench grid --batches 1,8 --queries 1,8 --keys 128 --types float32,half --seconds 0 --repeats 2 --only training "
+      "--format json --quiet");
+  ASSERT_EQ(answer.code, 0) << answer.errors;
+  const auto bench = nlohmann::json::parse(answer.output);
+  ASSERT_EQ(bench.at("rows").size(), 3U * 2 * 2 * 2);  // biases, types, batches, queries
+  double logarithms = 0;
+  for (const auto& row : bench.at("rows")) {
+    EXPECT_EQ(row.at("pass"), "training");
+    const double ours = row.at("milliseconds").get<double>(), theirs = row.at("torch_milliseconds").get<double>();
+    EXPECT_GT(ours, 0);
+    EXPECT_DOUBLE_EQ(row.at("speedup").get<double>(), theirs / ours);
+    logarithms += std::log(theirs / ours) / static_cast<double>(bench.at("rows").size());
+  }
+  EXPECT_NEAR(std::log(bench.at("geometric_mean").get<double>()), logarithms, 1e-9);
+  const Answer csv = call("bench grid --batches 1 --queries 1 --keys 16 --seconds 0 --only inference --format csv");
+  EXPECT_EQ(std::count(csv.output.begin(), csv.output.end(), '\n'), 1 + 2 * 3) << csv.output;
+  // Cells beyond the reference size are left out.
+  const Answer large = call("bench grid --batches 64 --queries 900 --keys 22384");
+  EXPECT_EQ(large.code, 2) << large.output;
+}
+
 TEST_F(BenchProgram, BadInputIsAnsweredWithASentence) {
   const std::pair<const char*, const char*> cases[] = {
       {"--keys 7", "camber: [bench attention] keys must be one of 22384, 56400, 5000, whose maps are known, got 7\n"},
@@ -86,6 +110,17 @@ TEST_F(BenchProgram, BadInputIsAnsweredWithASentence) {
   };
   for (const auto& [arguments, sentence] : cases) {
     const Answer answer = call(std::string("bench attention ") + arguments);
+    EXPECT_EQ(answer.code, 2) << arguments;
+    EXPECT_TRUE(answer.errors.starts_with(sentence)) << answer.errors;
+  }
+  const std::pair<const char*, const char*> grid_cases[] = {
+      {"--queries 0", "camber: [bench grid] queries must hold whole numbers from 1 on, got 0.000000\n"},
+      {"--types int8", "camber: [bench grid] types must be of float32, bfloat16 and half, got 'int8'\n"},
+      {"--seconds -1", "camber: [bench grid] seconds must lie in 0 .. 3600, got -1.000000\n"},
+      {"--only sparse", "camber: [bench grid] only must be part of a cell's name (none/inference/float32/B1/"},
+  };
+  for (const auto& [arguments, sentence] : grid_cases) {
+    const Answer answer = call(std::string("bench grid ") + arguments);
     EXPECT_EQ(answer.code, 2) << arguments;
     EXPECT_TRUE(answer.errors.starts_with(sentence)) << answer.errors;
   }
