@@ -92,6 +92,7 @@ def biased_attention(
     blocked_mask: Tensor | None = None,
     key_padding_mask: Tensor | None = None,
     key_lengths: Tensor | None = None,
+    row_lengths: Tensor | None = None,
     segment_available: Tensor | None = None,
     softmax_scale: float | None = None,
     dropout: float = 0.0,
@@ -107,6 +108,8 @@ def biased_attention(
     - attn_mask: float [1|B, 1|H, Q, K], added to the scores, differentiable;
     - blocked_mask: bool [1|B, 1|H, Q, K], True = blocked (the opposite of SDPA's bool mask);
     - key_padding_mask: bool [B, K], True = blocked, or float, 0 = kept and -inf = blocked; key_lengths: int64 [B];
+    - row_lengths: int64 [1|B, Q]: query i sees the keys before this index alone, and the others cost nothing; causal
+      attention has torch.arange(1, Q + 1)[None];
     - segment_available: bool [B, S], which sensors delivered; needs segments. Keys of an absent one cost nothing.
 
     A row without a finite score gives output 0, logsumexp -inf and gradients 0. Dropout of the weights is a function of
@@ -136,6 +139,7 @@ def biased_attention(
         blocked_mask,
         key_padding_mask,
         key_lengths,
+        row_lengths,
         softmax_scale,
         dropout,
         dropout_seed,
@@ -289,9 +293,9 @@ def scaled_dot_product_attention(
         blocked = _four_dimensions(attn_mask.logical_not(), leading, query.shape[-2], key.shape[-2])
     elif attn_mask is not None:
         added = _four_dimensions(attn_mask, leading, query.shape[-2], key.shape[-2])
-    elif is_causal:
-        ones = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device)
-        blocked = ones.triu(1)[None, None]
+    lengths: Tensor | None = None
+    if is_causal:
+        lengths = torch.arange(1, query.shape[-2] + 1, device=query.device).clamp_max(key.shape[-2])[None]
     output = biased_attention(
         _batch_and_heads(query),
         _batch_and_heads(key),
@@ -299,6 +303,7 @@ def scaled_dot_product_attention(
         bias,
         attn_mask=added,
         blocked_mask=blocked,
+        row_lengths=lengths,
         softmax_scale=scale,
         dropout=dropout_p,
         dropout_seed=dropout_seed() if dropout_p > 0 else 0,

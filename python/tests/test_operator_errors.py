@@ -42,6 +42,7 @@ def attention_arguments():
         "blocked_mask": None,
         "key_padding_mask": None,
         "key_lengths": torch.tensor([KEYS, 9]),
+        "row_lengths": None,
         "softmax_scale": None,
         "dropout": 0.0,
         "seed": 0,

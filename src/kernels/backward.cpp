@@ -2,7 +2,6 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
-#include <stdexcept>
 #include <vector>
 
 #include "kernels/dispatch.h"
@@ -32,6 +31,10 @@ void clear_gradients(const AttentionProblem& p, const KeyPlans& plans, const Gra
   if (wanted.segment_value != nullptr)
     std::fill_n(wanted.segment_value, p.batches * p.segments.heads * p.queries * p.segments.count, 0.0f);
   const KeyPlan nothing{};
+  bool missing = p.queries == 0;
+  for (std::int64_t b = 0; b < (plans.step() == 0 ? 1 : p.batches) && !missing; ++b)
+    for_missing_keys(plans.of(b), p.keys, [&](std::int64_t, std::int64_t) { missing = true; });
+  if (!missing) return;
   run_tasks(p.parallel, p.batches * p.heads, 0, [&](std::int64_t index, std::byte*) {
     const std::int64_t batch = index / p.heads, head = index % p.heads;
     const KeyPlan& plan = p.queries == 0 ? nothing : plans.of(batch);
@@ -83,16 +86,17 @@ std::vector<BackwardWave> cut_waves(const AttentionProblem& p, std::int64_t row_
 // The arrays of a wave in one piece of memory.
 class WaveArrays {
  public:
-  void lay_out(BackwardJob& job, int lanes) {
+  void lay_out(BackwardJob& job, int tile_rows, int lanes) {
     const AttentionProblem& p = job.problem;
     const BackwardWave& wave = job.wave;
-    job.padded_rows = ceil_divide(wave.queries, kBackwardRows) * kBackwardRows;
+    const std::int64_t unit = wave.queries < kBackwardRows ? tile_rows : kBackwardRows;
+    job.padded_rows = ceil_divide(wave.queries, unit) * unit;
     const std::int64_t rows = wave.batches * wave.heads * job.padded_rows;
     const std::int64_t key_stride = ceil_divide(p.key_width, lanes) * lanes;
     const std::int64_t value_stride = ceil_divide(p.value_width, lanes) * lanes;
-    std::vector<std::pair<float**, std::int64_t>> pieces{{&job.query_tiles, rows * p.key_width},
+    std::vector<std::pair<float**, std::int64_t>> pieces{{&job.query_tiles, rows * key_stride},
                                                          {&job.query_panels, rows * key_stride},
-                                                         {&job.output_tiles, rows * p.value_width},
+                                                         {&job.output_tiles, rows * value_stride},
                                                          {&job.output_panels, rows * value_stride},
                                                          {&job.row_terms, 2 * rows}};
     if (job.gradients.q.data != nullptr) pieces.emplace_back(&job.partial_query, job.ranges * rows * key_stride);
@@ -128,10 +132,10 @@ void backward(const AttentionProblem& problem, const BackwardInput& input, const
   backward(problem, input, gradients, chosen_isa());
 }
 
-void backward(const AttentionProblem& problem, const BackwardInput& input, const Gradients& gradients, Isa isa) {
-  const KernelTable& kernels = kernels_for(problem, isa);
-  if (problem.type != ElementType::float32)
-    throw std::invalid_argument("[biased_attention] the backward takes float32 q, k and v, got bfloat16");
+void backward(const AttentionProblem& whole, const BackwardInput& input, const Gradients& gradients, Isa isa) {
+  const KernelTable& kernels = kernels_for(whole, isa);
+  AttentionProblem problem = whole;
+  problem.parallel.slots = slots_for(whole, 5);
   const KeyPlans plans(problem, kBackwardKeys, problem.segments.value != nullptr);
   if (problem.batches * problem.heads == 0) return;
   clear_gradients(problem, plans, gradients);
@@ -148,7 +152,8 @@ void backward(const AttentionProblem& problem, const BackwardInput& input, const
   const bool mask_of_heads = gradients.mask.data != nullptr && problem.mask.heads == 1;
   const bool shared = mask_of_heads || (gradients.window_value != nullptr && problem.windows.heads == 1) ||
                       (gradients.segment_value != nullptr && problem.segments.heads == 1);
-  job.interleave_heads = mask_of_heads;
+  job.few = problem.queries <= kernels.few_queries;
+  job.interleave_heads = mask_of_heads && !job.few;
   const std::int64_t lanes = kernels.lanes;
   const std::int64_t row_floats =
       2 * (problem.key_width + problem.value_width + lanes) + job.ranges * (problem.key_width + lanes);
@@ -156,8 +161,8 @@ void backward(const AttentionProblem& problem, const BackwardInput& input, const
   WindowPlans windows;
   for (const BackwardWave& wave : cut_waves(problem, row_floats, mask_of_batch)) {
     job.wave = wave;
-    job.group_heads = shared ? wave.heads : 1;
-    arrays.lay_out(job, kernels.lanes);
+    job.group_heads = shared || job.few ? wave.heads : 1;
+    arrays.lay_out(job, kernels.tile_rows, kernels.lanes);
     windows.build(problem, plans, {wave.batch, wave.batches, wave.query, wave.queries}, kernels.tile_rows,
                   kernels.lanes, kBackwardKeys);
     job.windows = windows.plan();

@@ -1,6 +1,5 @@
 #pragma once
-#include "kernels/backward_bias.h"
-#include "kernels/forward.h"
+#include "kernels/backward_few.h"
 
 // The backward pass of a wave, in three phases:
 //   prepare  q and grad_output of each (batch, head) in tiles and panels, logsumexp and delta of its rows
@@ -12,9 +11,22 @@ namespace {
 
 inline constexpr float kZeros[kLargestWidth] = {};
 
-inline void prepare_rows(const BackwardJob& job, std::int64_t in_wave) {
+// Rows of the wave's tile as floats; those of another type are converted to `staged`.
+template <class T>
+inline void wave_rows(const ConstRows& from, std::int64_t batch, std::int64_t head, std::int64_t query, int rows,
+                      int width, float* staged, const float** to) {
+  const void* found[kBackwardRows];
+  for (int i = 0; i < rows; ++i) found[i] = row_of<T>(from, batch, head, query + i);
+  const float* const* floats = FloatNumbers::float_rows<T>(found, rows, width, staged);
+  for (int i = 0; i < rows; ++i) to[i] = floats[i];
+}
+
+template <class T>
+inline void prepare_rows_of(const BackwardJob& job, std::int64_t in_wave) {
   const AttentionProblem& p = job.problem;
   const BackwardSizes sizes = sizes_of(p);
+  float staged[sizeof(T) == sizeof(float) ? 1 : 2 * kBackwardRows * kLargestWidth];
+  float* staged_output = staged + (sizeof(T) == sizeof(float) ? 0 : kBackwardRows * kLargestWidth);
   const std::int64_t batch = job.wave.batch + in_wave / job.wave.heads, head = job.wave.head + in_wave % job.wave.heads;
   const std::int64_t base = in_wave * job.padded_rows;
   float* logsumexp2 = job.row_terms + 2 * base;
@@ -24,43 +36,59 @@ inline void prepare_rows(const BackwardJob& job, std::int64_t in_wave) {
     const int rows = static_cast<int>(left < kBackwardRows ? left : kBackwardRows);
     const float *q_rows[kBackwardRows], *go_rows[kBackwardRows], *go_panel_rows[kBackwardRows];
     const float* logsumexp = job.input.logsumexp + (batch * p.heads + head) * p.queries + job.wave.query + first;
-    for (int i = 0; i < rows; ++i) {
-      q_rows[i] = row_of<float>(p.q, batch, head, job.wave.query + first + i);
-      go_rows[i] = row_of<float>(job.input.grad_output, batch, head, job.wave.query + first + i);
-      // What flows into a row without keys has no weight, NaN included.
-      go_panel_rows[i] = logsumexp[i] == kNegativeInfinity ? kZeros : go_rows[i];
+    wave_rows<T>(p.q, batch, head, job.wave.query + first, rows, sizes.key_width, staged, q_rows);
+    wave_rows<T>(job.input.grad_output, batch, head, job.wave.query + first, rows, sizes.value_width, staged_output,
+                 go_rows);
+    // What flows into a row without keys has no weight, NaN included.
+    for (int i = 0; i < rows; ++i) go_panel_rows[i] = logsumexp[i] == kNegativeInfinity ? kZeros : go_rows[i];
+    if (job.few) {
+      prepare_few(job, base, rows, q_rows, go_panel_rows);
+    } else {
+      for (int i = 0; i < rows; i += kTileRows) {
+        const int count = rows - i < kTileRows ? rows - i : kTileRows;
+        pack_tile_rows(q_rows + i, count, sizes.key_width, job.query_tiles + (base + first + i) * sizes.key_width);
+        pack_tile_rows(go_rows + i, count, sizes.value_width,
+                       job.output_tiles + (base + first + i) * sizes.value_width);
+      }
+      pack_row_panels(q_rows, rows, sizes.key_width, job.query_panels + (base + first) * sizes.key_stride);
+      clear_non_finite(job.query_panels + (base + first) * sizes.key_stride, rows * sizes.key_stride);
+      pack_row_panels(go_panel_rows, rows, sizes.value_width, job.output_panels + (base + first) * sizes.value_stride);
     }
-    for (int i = 0; i < rows; i += kTileRows) {
-      const int count = rows - i < kTileRows ? rows - i : kTileRows;
-      pack_tile(q_rows[i], p.q.strides.row, count, sizes.key_width, 1.0f,
-                job.query_tiles + (base + first + i) * sizes.key_width);
-      pack_tile(go_rows[i], job.input.grad_output.strides.row, count, sizes.value_width, 1.0f,
-                job.output_tiles + (base + first + i) * sizes.value_width);
-    }
-    pack_row_panels(q_rows, rows, sizes.key_width, job.query_panels + (base + first) * sizes.key_stride);
-    clear_non_finite(job.query_panels + (base + first) * sizes.key_stride, rows * sizes.key_stride);
-    pack_row_panels(go_panel_rows, rows, sizes.value_width, job.output_panels + (base + first) * sizes.value_stride);
-    for (int i = 0; i < kBackwardRows; ++i) {
+    const std::int64_t padded = job.padded_rows - first;
+    for (int i = 0; i < (padded < kBackwardRows ? padded : kBackwardRows); ++i) {
       // Rows that do not exist, or see no key, have weight 2^-inf = 0.
       logsumexp2[first + i] = __builtin_inff();
       delta[first + i] = 0;
       if (i >= rows) continue;
       const std::int64_t query = job.wave.query + first + i, at = (batch * p.heads + head) * p.queries + query;
-      const auto* output = row_of<float>(job.input.output, batch, head, query);
+      const auto* output = row_of<T>(job.input.output, batch, head, query);
       Vec sum = zero();
       for (int d = 0; d < sizes.value_width; d += kLanes)
-        sum =
-            fma(load_first(go_rows[i] + d, sizes.value_width - d), load_first(output + d, sizes.value_width - d), sum);
+        sum = fma(load_floats(go_rows[i] + d, sizes.value_width - d), load_floats(output + d, sizes.value_width - d),
+                  sum);
       delta[first + i] = sum_of(sum) - (job.input.grad_logsumexp == nullptr ? 0.0f : job.input.grad_logsumexp[at]);
       if (logsumexp[i] != kNegativeInfinity) logsumexp2[first + i] = logsumexp[i] * kLog2E;
     }
   }
 }
 
+// Calls with_type.template operator()<T>() for the elements of q, k, v.
+template <class WithType>
+inline void with_elements(ElementType type, const WithType& with_type) {
+  if (type == ElementType::bfloat16) return with_type.template operator()<std::uint16_t>();
+  if (type == ElementType::float16) return with_type.template operator()<Half>();
+  with_type.template operator()<float>();
+}
+
+inline void prepare_rows(const BackwardJob& job, std::int64_t in_wave) {
+  with_elements(job.problem.type, [&]<class T>() { prepare_rows_of<T>(job, in_wave); });
+}
+
 inline void zero_floats(float* at, std::int64_t count) {
   __builtin_memset(at, 0, static_cast<std::size_t>(count) * sizeof(float));
 }
 
+template <class T>
 inline void pack_head_block(BackwardTask& task, const KeyBlock& block, std::int64_t head, HeadBlock& to) {
   const AttentionProblem& p = task.problem;
   const BackwardSizes& sizes = task.sizes;
@@ -68,22 +96,25 @@ inline void pack_head_block(BackwardTask& task, const KeyBlock& block, std::int6
   for (int r = 0; r < block.run_count; ++r) {
     const KeyRun& run = task.plan.runs[block.first_run + r];
     for (int i = 0; i < run.count; ++i) {
-      s.key_rows[run.position + i] = row_of<float>(p.k, task.batch, head, run.key + i);
-      s.value_rows[run.position + i] = row_of<float>(p.v, task.batch, head, run.key + i);
+      s.key_rows[run.position + i] = row_of<T>(p.k, task.batch, head, run.key + i);
+      s.value_rows[run.position + i] = row_of<T>(p.v, task.batch, head, run.key + i);
     }
   }
   const int width = round_up(block.length, kPanel);
   for (int i = block.length; i < width; ++i) s.key_rows[i] = s.value_rows[i] = s.zeros;
-  pack_transposed(s.key_rows, block.length, sizes.key_width, to.keys);
+  const float* const* keys = FloatNumbers::float_rows<T>(s.key_rows, block.length, sizes.key_width, s.staged);
+  pack_transposed(keys, block.length, sizes.key_width, to.keys);
   const Vec unit = broadcast(p.softmax_scale * kLog2E);
   for (int i = 0; i < width * sizes.key_width; i += kLanes) store(to.keys + i, mul(load(to.keys + i), unit));
   // A row that gives such a key a weight is NaN by its logsumexp or its delta.
   if (task.slopes_wanted) {
-    pack_transposed(s.value_rows, block.length, sizes.value_width, to.values);
+    pack_transposed(FloatNumbers::float_rows<T>(s.value_rows, block.length, sizes.value_width,
+                                                s.staged + kBackwardKeys * sizes.key_width),
+                    block.length, sizes.value_width, to.values);
     clear_non_finite(to.values, width * sizes.value_width);
   }
   if (task.wanted.q.data != nullptr) {
-    pack_row_panels(s.key_rows, block.length, sizes.key_width, to.key_panels);
+    pack_row_panels(keys, block.length, sizes.key_width, to.key_panels);
     clear_non_finite(to.key_panels, block.length * sizes.key_stride);
   }
   zero_floats(to.grad_keys, kBackwardKeys * sizes.key_stride);
@@ -95,16 +126,21 @@ inline void backward_tile(BackwardTask& task, const BackwardTile& tile, const Ke
   const BackwardJob& job = task.job;
   const BackwardSizes& sizes = task.sizes;
   BackwardScratch& s = task.scratch;
+  if (!any_kept(task, tile, block, 0, tile.rows)) return skip_mask_gradient(task, tile, block);
   const std::int64_t base = tile.in_wave * job.padded_rows + tile.first_row;
-  float* partial =
-      job.partial_query + (task.range * job.wave.batches * job.wave.heads * job.padded_rows + base) * sizes.key_stride;
+  float* partial = query_share(task, tile);
   for (int row = 0; row < tile.rows; row += kTileRows) {
     const int rows = tile.rows - row < kTileRows ? tile.rows - row : kTileRows;
+    if (!any_kept(task, tile, block, row, rows)) {
+      zero_floats(s.weights + row * kBackwardKeys, rows * kBackwardKeys);
+      zero_floats(s.slopes + row * kBackwardKeys, rows * kBackwardKeys);
+      continue;
+    }
     with_tile_rows(rows, [&]<int M>() {
       tile_rows<M>(task, tile, block, row, rows);
       if (task.wanted.q.data != nullptr)
         add_product<FloatNumbers, kBackwardKeys, 1, M>(s.slopes + row * kBackwardKeys, tile.head_block.key_panels,
-                                                       block.length, partial + row * sizes.key_stride,
+                                                       block.length, block.length, partial + row * sizes.key_stride,
                                                        sizes.key_stride);
     });
   }
@@ -113,11 +149,11 @@ inline void backward_tile(BackwardTask& task, const BackwardTile& tile, const Ke
     with_tile_rows(block.length - key, [&]<int M>() {
       if (task.wanted.v.data != nullptr)
         add_product<FloatNumbers, 1, kBackwardKeys, M>(
-            s.weights + key, job.output_panels + base * sizes.value_stride, tile.rows,
+            s.weights + key, job.output_panels + base * sizes.value_stride, tile.rows, tile.rows,
             tile.head_block.grad_values + key * sizes.value_stride, sizes.value_stride);
       if (task.wanted.k.data != nullptr)
         add_product<FloatNumbers, 1, kBackwardKeys, M>(s.slopes + key, job.query_panels + base * sizes.key_stride,
-                                                       tile.rows, tile.head_block.grad_keys + key * sizes.key_stride,
+                                                       tile.rows, tile.rows, tile.head_block.grad_keys + key * sizes.key_stride,
                                                        sizes.key_stride);
     });
 }
@@ -140,13 +176,25 @@ inline void write_block(const BackwardTask& task, const KeyBlock& block, std::in
   }
 }
 
+// Few queries: all heads of a block, so that rows [B, K, H, D] are read as they lie in memory.
+inline void few_heads_of_pass(BackwardTask& task, std::int64_t first, std::int64_t count) {
+  const BackwardWave& wave = task.job.wave;
+  for (std::int64_t b = task.first_block; b < task.end_block; ++b)
+    for (std::int64_t head = first; head < first + count; ++head) {
+      const BackwardTile tile{head, (task.batch - wave.batch) * wave.heads + head - wave.head, task.scratch.blocks[0], 0,
+                              static_cast<int>(wave.queries)};
+      with_elements(task.problem.type, [&]<class T>() { few_backward_tile<T>(task, tile, task.plan.blocks[b]); });
+    }
+}
+
 // The heads first .. first + count of the problem, block by block.
 inline void all_heads_of_pass(BackwardTask& task, std::int64_t first, std::int64_t count) {
   const BackwardJob& job = task.job;
   BackwardScratch& s = task.scratch;
   for (std::int64_t b = task.first_block; b < task.end_block; ++b) {
     const KeyBlock& block = task.plan.blocks[b];
-    for (std::int64_t h = 0; h < count; ++h) pack_head_block(task, block, first + h, s.blocks[h]);
+    for (std::int64_t h = 0; h < count; ++h)
+      with_elements(task.problem.type, [&]<class T>() { pack_head_block<T>(task, block, first + h, s.blocks[h]); });
     for (std::int64_t row = 0; row < job.wave.queries; row += kBackwardRows) {
       const std::int64_t left = job.wave.queries - row;
       for (std::int64_t h = 0; h < count; ++h) {
@@ -212,6 +260,7 @@ inline void run_backward(const BackwardJob& job, std::int64_t index, std::byte* 
     zero_floats(job.partial_segment + (at + own) * job.padded_rows,
                 (heads == 1 ? 1 : job.group_heads) * job.padded_rows);
   }
+  if (job.few) return few_heads_of_pass(task, first_head, job.group_heads);
   if (job.interleave_heads) return all_heads_of_pass(task, first_head, job.group_heads);
   for (std::int64_t h = 0; h < job.group_heads; ++h) all_heads_of_pass(task, first_head + h, 1);
 }

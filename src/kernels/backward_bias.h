@@ -60,6 +60,13 @@ inline void write_mask_gradient(BackwardTask& task, const BackwardTile& tile, co
     }
 }
 
+// A tile none of whose rows sees a key of the block: a mask's gradient is 0 there, where it is not one more to add.
+inline void skip_mask_gradient(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
+  if (task.wanted.mask.data == nullptr) return;
+  for (int i = 0; i < tile.rows * kBackwardKeys; ++i) task.scratch.slopes[i] = 0;
+  write_mask_gradient(task, tile, block);
+}
+
 inline void add_bias_gradients(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
   if (task.wanted.window_value != nullptr) add_window_gradient(task, tile, block);
   if (task.wanted.segment_value != nullptr) add_segment_gradient(task, tile, block);

@@ -21,8 +21,9 @@ struct BackwardScratch {
   float* weights;          // [kBackwardRows][kBackwardKeys], p, then p after dropout
   float* slopes;           // the same of dz
   HeadBlock* blocks;       // [heads of a group]
-  const float** key_rows;  // [kBackwardKeys]
-  const float** value_rows;
+  const void** key_rows;   // [kBackwardKeys]
+  const void** value_rows;
+  float* staged;  // [2][kBackwardKeys][widest]: rows of k and of v converted to float
   float* zeros;    // [kLargestWidth]
   float* factors;  // [kBackwardKeys]
   std::uint32_t* words;
@@ -43,8 +44,11 @@ inline BackwardScratch lay_out_backward(Arena& arena, const BackwardJob& job) {
   s.weights = arena.take<float>(kBackwardRows * kBackwardKeys + kLanes);
   s.slopes = arena.take<float>(kBackwardRows * kBackwardKeys + kLanes);
   s.blocks = arena.take<HeadBlock>(job.group_heads);
-  s.key_rows = arena.take<const float*>(kBackwardKeys);
-  s.value_rows = arena.take<const float*>(kBackwardKeys);
+  s.key_rows = arena.take<const void*>(kBackwardKeys);
+  s.value_rows = arena.take<const void*>(kBackwardKeys);
+  s.staged = arena.take<float>(job.problem.type == ElementType::float32
+                                   ? 0
+                                   : std::int64_t{kBackwardKeys} * (sizes.key_width + sizes.value_width));
   s.zeros = arena.take<float>(kLargestWidth);
   s.factors = arena.take<float>(kBackwardKeys + kLanes);
   s.words = arena.take<std::uint32_t>(kForwardKeys + 64);
@@ -80,6 +84,12 @@ struct BackwardTile {
 
 inline std::int64_t query_of(const BackwardTask& task, int wave_row) {
   return task.job.wave.query + wave_row;
+}
+
+// Positions of the block that row `wave_row` of the wave sees.
+inline int kept_of(const BackwardTask& task, const KeyBlock& block, int wave_row) {
+  if (task.problem.row_lengths.data == nullptr) return block.length;
+  return positions_before(task.plan, block, row_end(task.problem, task.batch, query_of(task, wave_row)));
 }
 
 // The window entries of kTileRows rows from `row` of the tile on.

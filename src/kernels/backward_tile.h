@@ -5,7 +5,7 @@
 // The weights p and the slopes dz = p (dp - delta + grad_logsumexp) of a tile of queries on one key block.
 //
 //   direct   both are taken from the sums while these are in registers
-//   general  scores go to the tile first, for masks, several segments, a part of a panel, dropout
+//   general  scores go to the tile first, for a blocked mask, several segments, dropout
 namespace camber::kernels {
 namespace {
 
@@ -106,7 +106,7 @@ inline void general_weights(BackwardTask& task, const BackwardTile& tile, const 
   if (masks.mask != nullptr) add_mask(masks.mask + query * masks.mask_row, task.plan, block, scores);
   if (masks.blocked != nullptr) apply_blocked(masks.blocked + query * masks.blocked_row, task.plan, block, scores);
   const int width = round_up(block.length, kPanel);
-  for (int j = block.length; j < width; ++j) scores[j] = kNegativeInfinity;
+  for (int j = kept_of(task, block, tile.first_row + row); j < width; ++j) scores[j] = kNegativeInfinity;
   for (int j = 0; j < width; j += kLanes) store(scores + j, exp2(sub(load(scores + j), broadcast(logsumexp2))));
 }
 
@@ -147,8 +147,28 @@ inline void clear_rows_without_keys(const float* floor, int rows, int width, flo
 }
 
 inline bool direct_slopes(const BackwardTask& task, const KeyBlock& block) {
-  return task.problem.blocked.data == nullptr && block.span_count <= 1 && block.length % kPanel == 0 &&
-         task.problem.dropout.probability == 0;
+  return task.problem.blocked.data == nullptr && block.span_count <= 1 && task.problem.dropout.probability == 0;
+}
+
+// Positions that a row does not see, and those behind the block's last, weigh nothing. Whether any row that exists was
+// cut short of the block.
+inline bool clear_unseen_weights(const BackwardTask& task, const BackwardTile& tile, const KeyBlock& block, int row,
+                                 int rows, float* weights) {
+  bool partial = false;
+  for (int i = 0; i < rows; ++i) {
+    const int kept = kept_of(task, block, tile.first_row + row + i);
+    for (int j = kept; j < round_up(block.length, kPanel); ++j) weights[i * kBackwardKeys + j] = 0;
+    partial = partial || kept < block.length;
+  }
+  return partial;
+}
+
+// Whether one of these rows sees a key of the block.
+inline bool any_kept(const BackwardTask& task, const BackwardTile& tile, const KeyBlock& block, int row, int rows) {
+  if (task.problem.row_lengths.data == nullptr) return true;
+  for (int i = 0; i < rows; ++i)
+    if (kept_of(task, block, tile.first_row + row + i) > 0) return true;
+  return false;
 }
 
 // Weights and slopes of M rows from `row` on, `rows` of which exist.
@@ -180,9 +200,10 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
       store(to, scaled_weight(load(to), stretch_values(stretch, values, false)));
     }
     clear_rows_without_keys(floor, rows, panels * kPanel, weights);
+    const bool partial = clear_unseen_weights(task, tile, block, row, rows, weights);
     if (!task.slopes_wanted) return;
-    (masked ? slope_panels<true, M> : slope_panels<false, M>)(output, tile.head_block.values, task.sizes.value_width,
-                                                              delta, weights, slopes, panels);
+    (masked || partial ? slope_panels<true, M> : slope_panels<false, M>)(
+        output, tile.head_block.values, task.sizes.value_width, delta, weights, slopes, panels);
     return clear_rows_without_keys(floor, rows, panels * kPanel, slopes);
   }
   product_panels<M>(query, tile.head_block.keys, task.sizes.key_width, weights, panels);

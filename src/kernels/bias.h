@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "kernels/exp2.h"
+#include "kernels/pack.h"
 #include "kernels/task.h"
 
 // The bias and the masks on a strip of scores: rows by positions of one key block, in units of log2 (z * log2(e)).
@@ -60,6 +61,24 @@ inline __attribute__((always_inline)) Vec scaled_weight(Vec weight, Vec exponent
   return where_equal(weight, 0.0f, weight, product);
 }
 
+// How many positions of a block hold keys before `end`: keys rise, so that they are the first ones.
+inline int positions_before(const KeyPlan& plan, const KeyBlock& block, std::int64_t end) {
+  if (end >= block.end_key) return block.length;
+  int count = 0;
+  for (int r = 0; r < block.run_count; ++r) {
+    const KeyRun& run = plan.runs[block.first_run + r];
+    if (run.key >= end) break;
+    count = run.position + static_cast<int>(end - run.key < run.count ? end - run.key : run.count);
+  }
+  return count;
+}
+
+// The keys that row (batch, query) sees end here.
+inline std::int64_t row_end(const AttentionProblem& problem, std::int64_t batch, std::int64_t query) {
+  return problem.row_lengths.data == nullptr ? problem.keys
+                                             : problem.row_lengths.data[batch * problem.row_lengths.batch_stride + query];
+}
+
 // Adds the float mask times log2(e).
 inline void add_mask(const float* mask, const KeyPlan& plan, const KeyBlock& block, float* scores) {
   const Vec unit = broadcast(kLog2E);
@@ -105,10 +124,12 @@ inline float lay_tile_mask(const float* mask, std::int64_t mask_row, int rows, s
   Vec highest = zero();
   for (int i = 0; i < M; ++i) {
     float* to = strip + i * kStride;
-    if (i < rows)
+    if (i < rows) {
       lay_mask(mask + i * mask_row, plan, block, to, highest);
-    else
+      for (int j = block.length; j < round_up(block.length, kPanel); ++j) to[j] = 0;
+    } else {
       for (int j = 0; j < block.length; j += kLanes) store(to + j, zero());
+    }
   }
   return max_of(highest);
 }

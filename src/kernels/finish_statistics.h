@@ -6,8 +6,9 @@ namespace camber::kernels {
 namespace {
 
 // How far apart (in natural units) the finite biases of a row's keys may lie. The weights without bias are had from
-// those with it, the smallest of which is 2^-126: e^-60 = 2^-86.6 leaves 39 bits below the largest one.
-inline constexpr float kStrongBias = 60.0f;
+// those with it, the smallest of which is 2^-126: e^-40 = 2^-57.7 leaves 38 bits below the largest one, which may be
+// kSmallestStart.
+inline constexpr float kStrongBias = 40.0f;
 
 inline float absolute_of(float x) {
   return x < 0 ? -x : x;
@@ -152,7 +153,7 @@ template <class Numbers>
 inline void finish_statistics(ForwardTask<Numbers>& task, int row, float total, std::int64_t at) {
   ForwardScratch<Numbers>& s = task.scratch;
   const RowStatistics& wanted = task.job.result.statistics;
-  const bool empty = s.reference[row] == kNegativeInfinity && total == 0;
+  const bool empty = total == 0;
   const float inverse = empty ? 0 : 1 / total, logsumexp2 = empty ? 0 : s.reference[row] + __builtin_log2f(total);
   if (wanted.entropy != nullptr) {
     const float entropy = (logsumexp2 - sum_of(load(s.moments + row * kLanes)) * inverse) * kLn2;

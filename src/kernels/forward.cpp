@@ -45,6 +45,27 @@ std::vector<RowBox> cut_rows(const AttentionProblem& p, std::int64_t task_rows) 
   return boxes;
 }
 
+// Few queries: ranges of key blocks by shape alone, enough tasks for many slots where there are keys enough.
+void forward_few(const KernelTable& kernels, const KeyPlans& plans, ForwardJob& job) {
+  constexpr std::int64_t kTasks = 32, kRangeBlocks = 4;
+  const AttentionProblem& p = job.problem;
+  std::int64_t blocks = 0;
+  for (std::int64_t b = 0; b < (plans.step() == 0 ? 1 : p.batches); ++b)
+    blocks = std::max(blocks, plans.of(b).block_count);
+  job.ranges = std::clamp<std::int64_t>(blocks / kRangeBlocks, 1, ceil_divide(kTasks, p.batches));
+  WindowPlans windows;
+  windows.build(p, plans, {0, p.batches, 0, p.queries}, kernels.tile_rows, kernels.lanes, kForwardKeys);
+  job.windows = windows.plan();
+  const std::int64_t rows = p.batches * p.heads * p.queries;
+  std::vector<float> partial(static_cast<std::size_t>(job.ranges * rows * kernels.few_part(job)));
+  job.partial = partial.data();
+  run_tasks(p.parallel, job.ranges * p.batches, kernels.few_scratch(job),
+            [&](std::int64_t task, std::byte* scratch) { kernels.few_task(job, task, scratch); });
+  if (job.ranges > 1)
+    run_tasks(
+        p.parallel, p.batches, 0, [&](std::int64_t batch, std::byte*) { kernels.few_merge(job, batch); });
+}
+
 }  // namespace
 
 void forward(const AttentionProblem& problem, const ForwardResult& result) {
@@ -56,12 +77,15 @@ void forward(const AttentionProblem& problem, const ForwardResult& result, Isa i
   if (problem.batches * problem.heads * problem.queries == 0) return;
   ForwardJob job{};
   job.problem = problem;
+  job.problem.parallel.slots = slots_for(problem, 2);
   job.result = result;
   job.statistics = any_statistic(result.statistics);
   const KeyPlans plans(problem, kForwardKeys, problem.segments.value != nullptr || job.statistics);
   job.plans = plans.data();
   job.plan_step = plans.step();
-  job.task_rows = forward_rows(problem, kernels.tile_rows);
+  const bool few = problem.queries <= kernels.few_queries;
+  if (few && !job.statistics) return forward_few(kernels, plans, job);
+  job.task_rows = forward_rows(job.problem, kernels.tile_rows);
   const RowStatistics& wanted = result.statistics;
   if (problem.windows.row_offsets != nullptr &&
       (wanted.segment_mass != nullptr || wanted.change != nullptr || wanted.divergence != nullptr)) {
@@ -72,13 +96,15 @@ void forward(const AttentionProblem& problem, const ForwardResult& result, Isa i
   }
   WindowPlans windows;
   for (const RowBox& rows : cut_rows(problem, job.task_rows)) {
-    windows.build(problem, plans, rows, kernels.tile_rows, kernels.lanes, kForwardKeys);
+    windows.build(job.problem, plans, rows, kernels.tile_rows, kernels.lanes, kForwardKeys);
     job.windows = windows.plan();
     job.rows = rows;
     job.head_tasks = ceil_divide(rows.queries, job.task_rows);
-    run_tasks(problem.parallel, rows.batches * problem.heads * job.head_tasks, kernels.forward_scratch(job),
+    run_tasks(job.problem.parallel, rows.batches * problem.heads * job.head_tasks, kernels.forward_scratch(job),
               [&](std::int64_t task, std::byte* scratch) { kernels.forward_task(job, task, scratch); });
   }
+  // Few queries have the same output, to the bit, whether their statistics are wanted or not.
+  if (few) forward_few(kernels, plans, job);
 }
 
 }  // namespace camber::kernels

@@ -26,12 +26,12 @@ inline void pack_queries(ForwardTask<Numbers>& task) {
     const T* first = row_of<T>(p.q, task.batch, task.head, task.first_query + row);
     Numbers::pack_queries(first, p.q.strides.row, rows, width, unit, task.scratch.query_tiles + row * task.words);
     for (int i = 0; i < kTileRows; ++i) {
-      float squares = 0;
-      for (int d = 0; d < width && i < rows; ++d) {
-        const float x = unit * to_float(first[i * p.q.strides.row + d]);
-        squares += x * x;
+      Vec squares = zero();
+      for (int d = 0; d < width && i < rows; d += kLanes) {
+        const Vec x = mul(load_floats(first + i * p.q.strides.row + d, width - d), broadcast(unit));
+        squares = fma(x, x, squares);
       }
-      task.scratch.norms[row + i] = __builtin_sqrtf(squares) * 1.0001f;
+      task.scratch.norms[row + i] = __builtin_sqrtf(sum_of(squares)) * 1.0001f;
     }
   }
 }
@@ -77,10 +77,15 @@ template <class Numbers>
 inline bool finite_values(const ForwardTask<Numbers>& task, int count) {
   const typename Numbers::Word nothing = 0;
   const auto zeros = Numbers::broadcast_word(&nothing);
-  Vec sum = zero();
+  Vec sums[4] = {zero(), zero(), zero(), zero()};  // one addition waits for the last
   const int words = (count + Numbers::kPerWord - 1) / Numbers::kPerWord * task.value_stride;
-  for (int i = 0; i < words; i += kLanes) Numbers::accumulate(sum, Numbers::read(task.scratch.values + i), zeros);
-  return sum_of(sum) == 0;
+  int i = 0;
+  for (; i + 4 * kLanes <= words; i += 4 * kLanes)
+#pragma GCC unroll 4
+    for (int n = 0; n < 4; ++n)
+      Numbers::accumulate(sums[n], Numbers::read(task.scratch.values + i + n * kLanes), zeros);
+  for (; i < words; i += kLanes) Numbers::accumulate(sums[0], Numbers::read(task.scratch.values + i), zeros);
+  return sum_of(add(add(sums[0], sums[1]), add(sums[2], sums[3]))) == 0;
 }
 
 // Packs zeros for the values that are not finite, so that a key without weight does not leak its own (0 * NaN is NaN);
@@ -103,11 +108,12 @@ inline void set_aside_non_finite_values(ForwardTask<Numbers>& task, const KeyBlo
 
 // Adds weight * value of the values set aside, for the rows of a tile that give them a weight.
 template <class T, class Numbers, int M>
-inline void add_non_finite_values(ForwardTask<Numbers>& task, int row) {
+inline void add_non_finite_values(ForwardTask<Numbers>& task, int row, int seen) {
   ForwardScratch<Numbers>& s = task.scratch;
   const float* weights = task.problem.dropout.probability > 0 ? s.dropped : s.strip;
   for (int i = 0; i < M; ++i)
     for (int k = 0; k < task.non_finite_count; ++k) {
+      if (s.non_finite_positions[k] >= seen) break;  // positions rise
       const float weight = weights[i * kForwardKeys + s.non_finite_positions[k]];
       const auto* value = static_cast<const T*>(s.non_finite_rows[k]);
       float* to = s.outputs + (row + i) * task.value_stride;
@@ -153,9 +159,15 @@ inline void prefetch_rows(const ForwardTask<Numbers>& task, const void* const* k
   }
 }
 
+// Steps of the packed values of a block.
+template <class Numbers>
+inline int value_steps(const KeyBlock& block) {
+  return (block.length + Numbers::kPerWord - 1) / Numbers::kPerWord;
+}
+
 template <class Numbers>
 inline const typename Numbers::Word* weights_for_values(ForwardTask<Numbers>& task, const KeyBlock& block, int row,
-                                                        int rows) {
+                                                        int rows, int seen) {
   ForwardScratch<Numbers>& s = task.scratch;
   const float* weights = s.strip;
   if (task.problem.dropout.probability > 0) {
@@ -167,50 +179,74 @@ inline const typename Numbers::Word* weights_for_values(ForwardTask<Numbers>& ta
                           static_cast<std::uint32_t>(task.head),
                           static_cast<std::uint32_t>(task.first_query + row + i)};
       dropout_factors(at, threshold, keep, task.plan, block, s.words, s.factors);
-      for (int j = 0; j < block.length; j += kLanes)
+      for (int j = 0; j < seen; j += kLanes)
         store(s.dropped + i * kForwardKeys + j, mul(load(s.strip + i * kForwardKeys + j), load(s.factors + j)));
     }
     weights = s.dropped;
   }
-  return Numbers::left_weights(weights, rows, block.length, s.packed_weights);
+  return Numbers::left_weights(weights, rows, seen, s.packed_weights);
+}
+
+// The tile's weights, in the strip.
+template <class Numbers, bool kStatistics, int M>
+inline void tile_weights(ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
+  find_bias<Numbers, M>(task, block, row, bias);
+  if (direct<Numbers, M>(task, row, bias)) {
+    if constexpr (kStatistics) count_removed<Numbers, M>(task, bias);
+    if (bias.masked)
+      direct_weights<Numbers, true, kStatistics, M>(task, row, bias);
+    else
+      direct_weights<Numbers, false, kStatistics, M>(task, row, bias);
+    clear_removed_rows<Numbers, kStatistics, M>(task, block, bias);
+    scale_by_bias<Numbers, kStatistics, M>(task, block, row, bias);
+    clear_unseen<Numbers, kStatistics, M>(task, bias);
+    if (start_direct<Numbers, M>(task, row, bias)) {
+      if constexpr (kStatistics) count_keys(task, row, M, bias);
+      return;
+    }
+    find_bias<Numbers, M>(task, block, row, bias);  // the strip was used up
+  }
+  general_scores<Numbers, M>(task, block, row, bias);
+  for (int i = 0; i < M; ++i) general_weights_row<Numbers, kStatistics>(task, bias.width, i, row + i);
 }
 
 // One tile of queries against the packed block.
 template <class T, class Numbers, bool kStatistics, int M>
 inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int row) {
   ForwardScratch<Numbers>& s = task.scratch;
-  const int width = round_up(block.length, kPanel);
   BlockBias bias;
-  find_bias<Numbers, M>(task, block, row, bias);
-  if (direct<Numbers, M>(task, block, row, bias)) {
-    if constexpr (kStatistics) count_removed<Numbers, M>(task, block, bias);
-    if (bias.masked)
-      direct_weights<Numbers, true, kStatistics, M>(task, block, row, bias);
-    else
-      direct_weights<Numbers, false, kStatistics, M>(task, block, row, bias);
-    clear_removed_rows<Numbers, kStatistics, M>(task, block, bias);
-    scale_by_bias<Numbers, kStatistics, M>(task, block, row, bias);
-    if constexpr (kStatistics) count_keys(task, block, row, M, bias);
-  } else {
-    general_scores<Numbers, M>(task, block, row, bias);
-    for (int i = 0; i < M; ++i) general_weights_row<Numbers, kStatistics>(task, width, i, row + i);
-  }
+  find_kept<Numbers, kStatistics, M>(task, block, row, bias);
+  if (bias.seen == 0) return;
+  tile_weights<Numbers, kStatistics, M>(task, block, row, bias);
   unsigned collected = block.span_count > 1 ? ~0u : 0u;  // rows with window entries, or segments to tell apart
   if constexpr (kStatistics)
     for (const WindowStretch& stretch : bias.windows) collected |= 1u << stretch.offset / kForwardKeys;
-  for (int i = 0; i < M; ++i) add_weights<Numbers, kStatistics>(task, width, i, row + i, (collected >> i & 1u) == 0);
+  for (int i = 0; i < M; ++i)
+    add_weights<Numbers, kStatistics>(task, bias.width, i, row + i, (collected >> i & 1u) == 0);
   if (!task.without_bias) {
-    const auto* weights = weights_for_values(task, block, row, M);
-    const int steps = (block.length + Numbers::kPerWord - 1) / Numbers::kPerWord;
-    add_product<Numbers, kForwardKeys / Numbers::kPerWord, 1, M>(
-        weights, s.values, steps, s.outputs + row * task.value_stride, task.value_stride);
-    if (task.non_finite_count > 0) add_non_finite_values<T, Numbers, M>(task, row);
+    const auto* weights = weights_for_values(task, block, row, M, bias.seen);
+    const int steps = (bias.seen + Numbers::kPerWord - 1) / Numbers::kPerWord;
+    add_product<Numbers, kForwardKeys / Numbers::kPerWord, 1, M>(weights, s.values, value_steps<Numbers>(block), steps,
+                                                                 s.outputs + row * task.value_stride,
+                                                                 task.value_stride);
+    if (task.non_finite_count > 0) add_non_finite_values<T, Numbers, M>(task, row, bias.seen);
   }
   if constexpr (kStatistics) {
     take_windows(task, bias.windows);
     for (int i = 0; i < M && row + i < task.rows; ++i)
       if ((collected >> i & 1u) != 0) add_outside(task, block, row + i, s.strip + i * kForwardKeys);
   }
+}
+
+// The keys from here on are seen by no row of the task.
+template <class Numbers>
+inline std::int64_t task_end(const ForwardTask<Numbers>& task) {
+  std::int64_t end = 0;
+  for (int row = 0; row < task.rows; ++row) {
+    const std::int64_t of_row = row_end(task.problem, task.batch, task.first_query + row);
+    end = of_row > end ? of_row : end;
+  }
+  return end;
 }
 
 template <class T, class Numbers, bool kStatistics>
@@ -220,8 +256,9 @@ inline void all_blocks(ForwardTask<Numbers>& task) {
   const KeyPlan& plan = task.plan;
   ForwardScratch<Numbers>& s = task.scratch;
   const int tiles = (task.rows + kTileRows - 1) / kTileRows;
+  const std::int64_t end = task.problem.row_lengths.data == nullptr ? task.problem.keys : task_end(task);
   if (plan.block_count > 0) find_rows<T>(task, plan.blocks[0], s.key_rows, s.value_rows);
-  for (std::int64_t b = 0; b < plan.block_count; ++b) {
+  for (std::int64_t b = 0; b < plan.block_count && plan.blocks[b].first_key < end; ++b) {
     const KeyBlock& block = plan.blocks[b];
     const void **keys = s.key_rows + b % 2 * kForwardKeys, **values = s.value_rows + b % 2 * kForwardKeys;
     const void** next_keys = s.key_rows + (b + 1) % 2 * kForwardKeys;
@@ -250,16 +287,13 @@ inline void write_rows_out(ForwardTask<Numbers>& task) {
   for (int row = 0; row < task.rows; ++row) {
     const std::int64_t query = task.first_query + row, at = (task.batch * p.heads + task.head) * p.queries + query;
     const float total = sum_of(load(task.scratch.sums + row * kLanes)), reference = task.scratch.reference[row];
-    const bool empty = reference == kNegativeInfinity && total == 0;
+    const bool empty = total == 0;
     const float inverse = empty ? 0 : 1 / total;
     T* to = static_cast<T*>(result.output) + task.batch * result.output_strides.batch +
             task.head * result.output_strides.head + query * result.output_strides.row;
-    float* from = task.scratch.outputs + row * task.value_stride;
-    for (int d = 0; d < width; ++d)
-      if constexpr (sizeof(T) == 4)
-        to[d] = from[d] * inverse;
-      else
-        to[d] = to_bfloat(from[d] * inverse);
+    const float* from = task.scratch.outputs + row * task.value_stride;
+    for (int d = 0; d < width; d += kLanes)
+      store_floats(to + d, mul(load(from + d), broadcast(inverse)), width - d);
     result.logsumexp[at] = empty ? kNegativeInfinity : (reference + __builtin_log2f(total)) * kLn2;
     if (task.job.statistics) finish_statistics(task, row, total, at);
   }

@@ -8,13 +8,15 @@
 //            upper bound of z: |q| |k| + bias <= reference + kHeadroom, and no blocked mask. Windows, and segments
 //            that differ within the block, come afterwards as factors.
 //   general  the scores go to the strip, masks are applied, the row's reference rises to its largest score.
-// A row's first block is always general. The choice is made for a tile of rows that begins at a multiple of kTileRows,
+// A row's first block is direct with the reference 0 where the bound allows it and the weights did not become too small.
+// The choice is made for a tile of rows that begins at a multiple of kTileRows,
 // so that it does not depend on how rows are dealt to tasks.
 namespace camber::kernels {
 namespace {
 
 inline constexpr float kHeadroom = 50.0f;               // weights stay below 2^50, their squares summed below 2^127
 inline constexpr float kLargestReference = 2097152.0f;  // 2^21, where to_weights' integer arithmetic is exact
+inline constexpr float kSmallestStart = 0x1p-30f;       // sum of weights with which the reference 0 is kept
 
 // The largest segment value of each row on the block. Segments of value 0 (a router before its first step) go the way
 // that no segments go, and give the same bits.
@@ -44,6 +46,21 @@ inline void find_shifts(const ForwardTask<Numbers>& task, const KeyBlock& block,
   }
 }
 
+// 0. Which positions each row sees.
+template <class Numbers, bool kStatistics, int M>
+inline void find_kept(const ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
+  bias.seen = 0;
+  for (int i = 0; i < M; ++i) {
+    bias.kept[i] = block.length;
+    if (task.problem.row_lengths.data != nullptr)
+      bias.kept[i] = row + i >= task.rows ? 0
+                                          : positions_before(task.plan, block,
+                                                             row_end(task.problem, task.batch, task.first_query + row + i));
+    bias.seen = bias.kept[i] > bias.seen ? bias.kept[i] : bias.seen;
+  }
+  bias.width = round_up(kStatistics ? block.length : bias.seen, kPanel);
+}
+
 // At least every window value of the tile on this block. Exact where the tile's largest would cost the direct way.
 template <class Numbers>
 inline float highest_window(const ForwardTask<Numbers>& task, std::int64_t tile, Stretches windows) {
@@ -64,7 +81,7 @@ inline void find_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row
   bias.windows = stretches_of(plan, tile, &block - task.plan.blocks);
   prefetch_stretches(plan, tile, &block - task.plan.blocks, task.window_value);
   find_shifts<Numbers, M>(task, block, row, bias);
-  bias.masked = task.masks.mask != nullptr && task.masks.blocked == nullptr && block.length % kPanel == 0;
+  bias.masked = task.masks.mask != nullptr && task.masks.blocked == nullptr;
   const float highest_mask =
       bias.masked ? lay_tile_mask<M, kForwardKeys>(task.masks.mask + (task.first_query + row) * task.masks.mask_row,
                                                    task.masks.mask_row, task.rows - row, task.rows - row - M, task.plan,
@@ -74,30 +91,33 @@ inline void find_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row
   bias.highest = highest_mask + bias.highest_window;
 }
 
-// The keys that windows and the mask remove, each counted once.
+// The keys that a row sees and windows or the mask remove, each counted once.
 template <class Numbers, int M>
-inline void count_removed(const ForwardTask<Numbers>& task, const KeyBlock& block, BlockBias& bias) {
+inline void count_removed(const ForwardTask<Numbers>& task, BlockBias& bias) {
   const float* strip = task.scratch.strip;
   for (int i = 0; i < M; ++i) {
     bias.removed[i] = 0;
-    for (int j = 0; bias.masked && j < block.length; j += kLanes)
-      bias.removed[i] += count_equal(load(strip + i * kForwardKeys + j), kNegativeInfinity);
+    for (int j = 0; bias.masked && j < bias.kept[i]; j += kLanes)
+      bias.removed[i] += count_equal(first_of(load(strip + i * kForwardKeys + j), bias.kept[i] - j), kNegativeInfinity);
   }
   for (const WindowStretch& stretch : bias.windows) {
-    const Vec value = stretch_values(stretch, task.window_value, true);
+    const int left = bias.kept[stretch.offset / kForwardKeys] - stretch.offset % kForwardKeys;
+    if (left <= 0) continue;
+    const Vec value = first_of(stretch_values(stretch, task.window_value, true), left);
     const int twice = bias.masked ? count_equal(max(value, load(strip + stretch.offset)), kNegativeInfinity) : 0;
     bias.removed[stretch.offset / kForwardKeys] += count_equal(value, kNegativeInfinity) - twice;
   }
 }
 
-// 2. Whether the weights may be taken directly.
+// 2. Whether the weights may be taken directly. A row that has no reference yet would have 0.
 template <class Numbers, int M>
-inline bool direct(const ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
+inline bool direct(const ForwardTask<Numbers>& task, int row, BlockBias& bias) {
   if ((task.masks.mask != nullptr && !bias.masked) || task.masks.blocked != nullptr) return false;
-  if (bias.removed_segment || block.length % kPanel != 0) return false;
+  if (bias.removed_segment) return false;
   bool every = bias.highest_window <= kLargestFactor;
   for (int i = 0; i < M; ++i) {
-    const float reference = task.scratch.reference[row + i], norm = task.scratch.norms[row + i];
+    const float before = task.scratch.reference[row + i], norm = task.scratch.norms[row + i];
+    const float reference = before == kNegativeInfinity ? 0.0f : before;
     const float bound = norm * task.key_norm + bias.highest + bias.shift[i];
     const float shift = bias.shift[i];
     bias.whole[i] = shift < kLargestReference && shift > -kLargestReference ? __builtin_rintf(shift) : 0.0f;
@@ -165,12 +185,11 @@ inline __attribute__((always_inline)) void store_weights(const Sums<M, 2>& sums,
 
 // Not inlined: in a large function the compiler would keep the sums in memory.
 template <class Numbers, bool kMasked, bool kStatistics, int M>
-__attribute__((noinline)) void direct_weights(const ForwardTask<Numbers>& task, const KeyBlock& block, int row,
-                                              const BlockBias& bias) {
+__attribute__((noinline)) void direct_weights(const ForwardTask<Numbers>& task, int row, const BlockBias& bias) {
   const auto* query = task.scratch.query_tiles + row * task.words;
   const auto* keys = task.scratch.keys;
   float *strip = task.scratch.strip, *scores = task.scratch.scores;
-  const int panels = block.length / kPanel;
+  const int panels = bias.width / kPanel;
   for (int panel = 0; panel < panels; ++panel, keys += task.words * kPanel, strip += kPanel, scores += kPanel) {
     Sums<M, 2> sums;
     start_scores<Numbers>(sums, bias.start);
@@ -207,6 +226,29 @@ inline void clear_removed_rows(const ForwardTask<Numbers>& task, const KeyBlock&
   }
 }
 
+// Positions that a row does not see, and those behind the block's last, weigh nothing.
+template <class Numbers, bool kStatistics, int M>
+inline void clear_unseen(const ForwardTask<Numbers>& task, const BlockBias& bias) {
+  for (int i = 0; i < M; ++i)
+    for (int j = bias.kept[i]; j < bias.width; ++j) {
+      task.scratch.strip[i * kForwardKeys + j] = 0;
+      if constexpr (kStatistics) task.scratch.scores[i * kForwardKeys + j] = bias.floor[i];
+    }
+}
+
+// Gives the rows that start here the reference 0, unless one of them has keys and hardly any weight.
+template <class Numbers, int M>
+inline bool start_direct(ForwardTask<Numbers>& task, int row, const BlockBias& bias) {
+  for (int i = 0; i < M; ++i) {
+    if (task.scratch.reference[row + i] != kNegativeInfinity || bias.kept[i] == 0) continue;
+    if (sum_of(sum_of_weights(task.scratch.strip + i * kForwardKeys, bias.width)) < kSmallestStart) return false;
+  }
+  for (int i = 0; i < M; ++i)
+    if (task.scratch.reference[row + i] == kNegativeInfinity && task.scratch.norms[row + i] == task.scratch.norms[row + i])
+      task.scratch.reference[row + i] = 0;
+  return true;
+}
+
 template <class Numbers, bool kStatistics, int M>
 inline void scale_by_bias(const ForwardTask<Numbers>& task, const KeyBlock& block, int row, const BlockBias& bias) {
   // Lanes beyond a stretch are 0: they scale by 1, in this row or at the head of the next one.
@@ -231,7 +273,7 @@ template <class Numbers, int M>
 inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
   const auto* query = task.scratch.query_tiles + row * task.words;
   const auto* keys = task.scratch.keys;
-  const int panels = round_up(block.length, kPanel) / kPanel;
+  const int panels = bias.width / kPanel;
   for (int i = 0; i < M && !bias.one_value; ++i) bias.shift[i] = 0;
   for (int panel = 0; panel < panels; ++panel, keys += task.words * kPanel) {
     Sums<M, 2> sums;
@@ -258,7 +300,7 @@ inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, in
       apply_blocked(task.masks.blocked + query_row * task.masks.blocked_row, task.plan, block, scores);
   }
   for (int i = 0; i < M; ++i) {
-    const int kept = bias.shift[i] == kNegativeInfinity ? 0 : block.length;
+    const int kept = bias.shift[i] == kNegativeInfinity ? 0 : bias.kept[i];
     for (int j = kept; j < panels * kPanel; ++j) task.scratch.strip[i * kForwardKeys + j] = kNegativeInfinity;
   }
 }
@@ -267,14 +309,8 @@ inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, in
 template <class Numbers, bool kStatistics>
 inline void general_weights_row(ForwardTask<Numbers>& task, int width, int tile_row, int row) {
   float* scores = task.scratch.strip + tile_row * kForwardKeys;
-  Vec a = broadcast(kNegativeInfinity), b = a;
-  for (int j = 0; j < width; j += kPanel) {
-    a = max_number(a, load(scores + j));
-    b = max_number(b, load(scores + j + kLanes));
-  }
   ForwardScratch<Numbers>& s = task.scratch;
-  const float before = s.reference[row], highest = __builtin_ceilf(max_of(max(a, b)));
-  const float reference = highest > before ? highest : before;
+  const float before = s.reference[row], reference = raised_reference(scores, width, before);
   if (reference > before) {
     s.reference[row] = reference;
     const Vec factor = exp2(broadcast(before - reference));
@@ -285,22 +321,15 @@ inline void general_weights_row(ForwardTask<Numbers>& task, int width, int tile_
     shrink(s.sums + row * kLanes, kLanes);
     if constexpr (kStatistics) rescale_statistics(task, row, factor);
   }
-  // A row without any key so far keeps -inf; its scores stay -inf below this 0.
-  const Vec safe = broadcast(reference == kNegativeInfinity ? 0.0f : reference);
-  const Vec floor = broadcast(kSmallestExponent), shift = broadcast(kRoundingShift);
-  for (int j = 0; j < width; j += kPanel) {
-    Vec weight[2];
-    const Vec shifts[2] = {shift, shift};
-    for (int n = 0; n < 2; ++n) weight[n] = max(floor, sub(load(scores + j + n * kLanes), safe));
-    to_weights(weight, shifts);
-    if constexpr (kStatistics)
-      for (int n = 0; n < 2; ++n) {
-        const Vec z = load(scores + j + n * kLanes);
-        store(s.scores + tile_row * kForwardKeys + j + n * kLanes, max(add(floor, safe), z));
-        s.keys_left[row] += kLanes - count_equal(z, kNegativeInfinity);
-      }
-    for (int n = 0; n < 2; ++n) store(scores + j + n * kLanes, weight[n]);
+  if constexpr (kStatistics) {
+    const Vec lowest = broadcast(kSmallestExponent + (reference == kNegativeInfinity ? 0.0f : reference));
+    for (int j = 0; j < width; j += kLanes) {
+      const Vec z = load(scores + j);
+      store(s.scores + tile_row * kForwardKeys + j, max(lowest, z));
+      s.keys_left[row] += kLanes - count_equal(z, kNegativeInfinity);
+    }
   }
+  scores_to_weights(scores, width, reference);
 }
 
 }  // namespace

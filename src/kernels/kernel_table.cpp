@@ -1,5 +1,6 @@
 // Compiled once for every instruction set, with its flags and with CAMBER_KERNEL_TABLE naming the table it fills.
 #include "kernels/backward.h"
+#include "kernels/forward_few.h"
 #include "kernels/sparse_convolution_gradient.h"
 #include "kernels/sparse_correction.h"
 
@@ -24,9 +25,25 @@ void forward_task(const ForwardJob& job, std::int64_t task, std::byte* scratch) 
   if (job.problem.type == ElementType::bfloat16)
     return forward_task_of<BfloatNumbers, std::uint16_t>(job, task, scratch);
 #endif
-  if (job.problem.type == ElementType::bfloat16)
-    return forward_task_of<FloatNumbers, std::uint16_t>(job, task, scratch);
-  forward_task_of<FloatNumbers, float>(job, task, scratch);
+  with_elements(job.problem.type, [&]<class T>() { forward_task_of<FloatNumbers, T>(job, task, scratch); });
+}
+
+std::int64_t few_part_floats(const ForwardJob& job) {
+  return few_part_size(few_sizes(job.problem));
+}
+
+std::size_t few_scratch(const ForwardJob& job) {
+  Arena arena;
+  lay_out_few(arena, job);
+  return arena.used;
+}
+
+void few_task(const ForwardJob& job, std::int64_t task, std::byte* scratch) {
+  with_elements(job.problem.type, [&]<class T>() { few_task_of<T>(job, task, scratch); });
+}
+
+void few_merge(const ForwardJob& job, std::int64_t batch) {
+  with_elements(job.problem.type, [&]<class T>() { merge_few<T>(job, batch); });
 }
 
 std::size_t backward_scratch(const BackwardJob& job) {
@@ -106,8 +123,13 @@ void backward_finish(const BackwardJob& job, std::int64_t head_of_wave) {
 const KernelTable& CAMBER_KERNEL_TABLE() {
   static constexpr KernelTable kTable{.tile_rows = kTileRows,
                                       .lanes = kLanes,
+                                      .few_queries = kFewQueries,
                                       .forward_scratch = forward_scratch,
                                       .forward_task = forward_task,
+                                      .few_part = few_part_floats,
+                                      .few_scratch = few_scratch,
+                                      .few_task = few_task,
+                                      .few_merge = few_merge,
                                       .backward_scratch = backward_scratch,
                                       .backward_prepare = prepare_rows,
                                       .backward_task = run_backward,

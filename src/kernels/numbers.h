@@ -6,7 +6,7 @@
 namespace camber::kernels {
 namespace {
 
-// float times float. The scale is folded into the queries; bfloat16 rows are converted on the way.
+// float times float. The scale is folded into the queries; bfloat16 and half rows are converted on the way.
 struct FloatNumbers {
   using Word = float;
   using Factor = Vec;
@@ -29,14 +29,13 @@ struct FloatNumbers {
   }
   static const Word* left_weights(const float* weights, int, int, Word*) { return weights; }
 
- private:
   // The rows as floats; where they are not, they are converted and `rows` is made to point to the copies.
   template <class T>
   static const float* const* float_rows(const void** rows, int count, int width, float* staged) {
     if constexpr (sizeof(T) != sizeof(float)) {
       for (int i = 0; i < count; ++i, staged += width) {
         const auto* from = static_cast<const T*>(rows[i]);
-        for (int d = 0; d < width; ++d) staged[d] = to_float(from[d]);
+        for (int d = 0; d < width; d += kLanes) store_first(staged + d, load_floats(from + d, width - d), width - d);
         rows[i] = staged;
       }
     }

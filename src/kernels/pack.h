@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/elements.h"
 #include "kernels/product.h"
 
 // Rows of q, k, v brought into the order in which the products read them.
@@ -11,23 +12,6 @@
 // Rows and columns that do not exist are 0.
 namespace camber::kernels {
 namespace {
-
-inline float to_float(float x) {
-  return x;
-}
-inline float to_float(std::uint16_t bfloat) {
-  const std::uint32_t bits = static_cast<std::uint32_t>(bfloat) << 16;
-  float x;
-  __builtin_memcpy(&x, &bits, sizeof x);
-  return x;
-}
-// To the nearest bfloat16, ties to even; NaN stays NaN.
-inline std::uint16_t to_bfloat(float x) {
-  std::uint32_t bits;
-  __builtin_memcpy(&bits, &x, sizeof bits);
-  if (x != x) return static_cast<std::uint16_t>((bits >> 16) | 0x40);
-  return static_cast<std::uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
 
 inline int round_up(int n, int multiple) {
   return (n + multiple - 1) / multiple * multiple;
@@ -70,12 +54,61 @@ inline void transpose_8x8(const float* const* rows, int column, int columns, flo
 }
 #endif
 
+#if defined(__AVX512F__)
+// A 16 x 16 block of 32-bit words: to[d][i] = rows[i][d].
+inline void transpose_16x16(const float* const* rows, int column, int columns, float* to, int to_stride) {
+  const __mmask16 present = first_lanes(columns);
+  __m512 r[16], t[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) r[i] = _mm512_maskz_loadu_ps(present, rows[i] + column);
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    r[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
+    r[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xEE);
+    r[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+    r[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xEE);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {  // quarters of columns i, i + 4, i + 8, i + 12
+    t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xDD);
+    t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xDD);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
+    r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xDD);
+    r[i + 4] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88);
+    r[i + 12] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xDD);
+  }
+  if (columns >= 16) {
+#pragma GCC unroll 16
+    for (int d = 0; d < 16; ++d) _mm512_storeu_ps(to + d * to_stride, r[d]);
+  } else {
+    for (int d = 0; d < columns; ++d) _mm512_storeu_ps(to + d * to_stride, r[d]);
+  }
+}
+#endif
+
 // `rows` holds round_up(count, kPanel) pointers; those beyond count point to zeros.
 inline void pack_transposed(const float* const* rows, int count, int words, float* panels) {
-  for (int first = 0; first < count; first += kPanel, panels += words * kPanel)
+  for (int first = 0; first < count; first += kPanel, panels += words * kPanel) {
+#if defined(__AVX512F__)
+    for (int lane = 0; lane < kPanel; lane += 16)
+      for (int d = 0; d < words; d += 16)
+        transpose_16x16(rows + first + lane, d, words - d, panels + d * kPanel + lane, kPanel);
+#else
     for (int lane = 0; lane < kPanel; lane += 8)
       for (int d = 0; d < words; d += 8)
         transpose_8x8(rows + first + lane, d, words - d, panels + d * kPanel + lane, kPanel);
+#endif
+  }
 }
 
 // `steps` rows, each of `width` floats.
@@ -106,6 +139,12 @@ inline void pack_tile(const T* first_row, std::int64_t row_stride, int rows, int
   for (int d = 0; d < width; ++d)
     for (int i = 0; i < kTileRows; ++i)
       tile[d * kTileRows + i] = i < rows ? scale * to_float(first_row[i * row_stride + d]) : 0.0f;
+}
+
+// The same of rows that lie anywhere.
+inline void pack_tile_rows(const float* const* row, int rows, int width, float* tile) {
+  for (int d = 0; d < width; ++d)
+    for (int i = 0; i < kTileRows; ++i) tile[d * kTileRows + i] = i < rows ? row[i][d] : 0.0f;
 }
 
 }  // namespace

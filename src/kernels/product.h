@@ -76,14 +76,15 @@ inline __attribute__((always_inline)) void multiply(Sums<M, N>& sums, const type
   for (; k < steps; ++k, a += kStep, b += N * kLanes) multiply_step<Numbers, kRow>(sums, a, b);
 }
 
-// c[M][width] += a b over a whole width: full panels of kPanel columns, the last one maybe of kLanes. The product is
+// c[M][width] += a b over a whole width: full panels of kPanel columns, the last one maybe of kLanes, each of
+// `panel_steps` steps, the first `steps` of which count. The product is
 // summed from zero and added to c at the end: a sum over many blocks has two levels, and its rounding error does not
 // grow with the number of steps alone. Not inlined: in a large function the compiler would keep the sums in memory.
 template <class Numbers, int kRow, int kStep, int M>
 __attribute__((noinline)) void add_product(const typename Numbers::Word* a, const typename Numbers::Word* panels,
-                                           int steps, float* c, int padded_width) {
+                                           int panel_steps, int steps, float* c, int padded_width) {
   int column = 0;
-  for (; column + kPanel <= padded_width; column += kPanel, panels += steps * kPanel) {
+  for (; column + kPanel <= padded_width; column += kPanel, panels += panel_steps * kPanel) {
     Sums<M, 2> sums;
     clear(sums);
     multiply<Numbers, kRow, kStep>(sums, a, panels, steps);
@@ -100,11 +101,10 @@ __attribute__((noinline)) void add_product(const typename Numbers::Word* a, cons
 // Calls tile.template operator()<M>() with the smallest of a few tile heights M >= rows.
 template <class Tile>
 inline __attribute__((always_inline)) void with_tile_rows(int rows, const Tile& tile) {
-  if (rows > kTileRows / 2) return tile.template operator()<kTileRows>();
-  if (rows > kTileRows / 4) return tile.template operator()<kTileRows / 2>();
-  if constexpr (kTileRows / 4 > 1) {
-    if (rows > 1) return tile.template operator()<kTileRows / 4>();
-  }
+  constexpr int kThird = kTileRows / 3;
+  if (rows > 2 * kThird) return tile.template operator()<kTileRows>();
+  if (rows > kThird) return tile.template operator()<2 * kThird>();
+  if (rows > 1) return tile.template operator()<kThird>();
   tile.template operator()<1>();
 }
 

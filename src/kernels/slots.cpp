@@ -33,6 +33,14 @@ void work_on(void* context, std::int64_t slot) {
 
 }  // namespace
 
+std::int64_t slots_for(const AttentionProblem& p, int products) {
+  constexpr double kSlotWork = 1 << 18;  // multiply-adds of one slot, some 5 microseconds
+  const double rows = static_cast<double>(p.batches * p.heads * p.queries) * static_cast<double>(p.keys);
+  const double work = rows * static_cast<double>(products * std::max(p.key_width, p.value_width));
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::min(work / kSlotWork, 1e6)), 1,
+                                  std::max<std::int64_t>(1, p.parallel.slots));
+}
+
 void run_tasks(const ParallelFor& parallel, std::int64_t tasks, std::size_t scratch_bytes,
                const std::function<void(std::int64_t, std::byte*)>& task) {
   if (tasks <= 0) return;

@@ -7,6 +7,9 @@
 
 namespace camber::kernels {
 
+/// As many slots as a problem's products (2 forward, 5 backward) are worth: waking a thread costs microseconds.
+std::int64_t slots_for(const AttentionProblem& problem, int products);
+
 /// Runs task(index, scratch) for index in 0 .. tasks-1. Slots pull indices from one counter; each has `scratch_bytes`
 /// of its own memory, aligned to 64 bytes and allocated before the work begins.
 void run_tasks(const ParallelFor& parallel, std::int64_t tasks, std::size_t scratch_bytes,

@@ -11,6 +11,9 @@ namespace {
 // The bias of a tile of rows on one block, in units of log2.
 struct BlockBias {
   Stretches windows;       // window entries
+  int kept[kTileRows];     // positions that each row sees: the block's, or fewer where its keys end in the block
+  int seen;                // the most of them
+  int width;               // positions that are computed, whole panels
   bool masked;             // the strip holds the float mask, in all panels
   bool one_value;          // the block's segments have one value in every row, 0 without segments
   bool removed_segment;    // they have several, and one of them is -inf
@@ -40,6 +43,31 @@ inline void rescale_statistics(ForwardTask<Numbers>& task, int row, Vec factor) 
   if (task.job.side_entries == 0 || row >= task.rows) return;
   const std::int64_t* offsets = task.entry_offsets();
   for (std::int64_t e = offsets[row]; e < offsets[row + 1]; ++e) s.window_weights[e - offsets[0]] *= by;
+}
+
+// The larger one of a row's reference and its largest score, rounded up. NaN is ignored.
+inline float raised_reference(const float* scores, int width, float before) {
+  Vec a = broadcast(kNegativeInfinity), b = a;
+  for (int j = 0; j < width; j += kPanel) {
+    a = max_number(a, load(scores + j));
+    b = max_number(b, load(scores + j + kLanes));
+  }
+  const float highest = __builtin_ceilf(max_of(max(a, b)));
+  return highest > before ? highest : before;
+}
+
+// Scores to weights 2^(score - reference), in place. A row without any key so far has -inf; its scores stay -inf below
+// a reference of 0.
+inline void scores_to_weights(float* scores, int width, float reference) {
+  const Vec safe = broadcast(reference == kNegativeInfinity ? 0.0f : reference);
+  const Vec floor = broadcast(kSmallestExponent), shift = broadcast(kRoundingShift);
+  for (int j = 0; j < width; j += kPanel) {
+    Vec weight[2];
+    const Vec shifts[2] = {shift, shift};
+    for (int n = 0; n < 2; ++n) weight[n] = max(floor, sub(load(scores + j + n * kLanes), safe));
+    to_weights(weight, shifts);
+    for (int n = 0; n < 2; ++n) store(scores + j + n * kLanes, weight[n]);
+  }
 }
 
 // Four sums of `width` weights, a multiple of kPanel, because one addition waits for the last. look(position, weight,
@@ -94,11 +122,11 @@ inline void add_weights(ForwardTask<Numbers>& task, int width, int tile_row, int
   }
 }
 
-// Keys with z > -inf of a block without masks, for each of `count` rows.
+// Keys with z > -inf of a block, for each of `count` rows.
 template <class Numbers>
-inline void count_keys(ForwardTask<Numbers>& task, const KeyBlock& block, int row, int count, const BlockBias& bias) {
+inline void count_keys(ForwardTask<Numbers>& task, int row, int count, const BlockBias& bias) {
   for (int i = 0; i < count; ++i)
-    if (bias.shift[i] != kNegativeInfinity) task.scratch.keys_left[row + i] += block.length - bias.removed[i];
+    if (bias.shift[i] != kNegativeInfinity) task.scratch.keys_left[row + i] += bias.kept[i] - bias.removed[i];
 }
 
 // Takes the tile's window weights out of the strip, which is used up.

@@ -73,6 +73,9 @@ struct ForwardJob {
   std::int64_t head_tasks;    // tasks of one (batch, head)
   std::int64_t side_entries;  // window entries of a task at most, where the statistics need them one by one, else 0
   bool statistics;            // any row statistic wanted
+  // Few queries: tasks of (batch, range of key blocks), what each range found of a row one after the other.
+  std::int64_t ranges;  // 0: not few
+  float* partial;       // [ranges, B, H * Q, part]
 };
 
 /// A box of batches, heads and queries whose gradients are computed together, so that its arrays fit memory.
@@ -91,10 +94,12 @@ struct BackwardJob {
   std::int64_t plan_step;
   std::int64_t ranges;       // parts into which the blocks of a batch are cut
   std::int64_t group_heads;  // heads a task takes in order: 1, or all of the wave where a bias gradient is shared
+  bool few;                  // few queries: rows are read as they lie, all heads of a block by one task
   bool interleave_heads;     // tile by tile rather than one after the other, so that a shared mask is touched once
   BackwardWave wave;
   WindowPlan windows;  // of the wave's rows
-  // Arrays of the wave; padded_rows = its queries rounded up to kBackwardRows, widths rounded up to the lanes.
+  // Arrays of the wave; padded_rows = its queries rounded up to kBackwardRows (fewer than these: to whole tiles), widths
+  // rounded up to the lanes. Few queries have plain rows of q and grad_output in them (prepare_few).
   std::int64_t padded_rows;
   float* query_tiles;   // [batches, heads, padded_rows, D]: q in tiles
   float* query_panels;  // [batches, heads, padded_rows, padded D]: q in row panels of kBackwardRows rows
@@ -108,8 +113,13 @@ struct BackwardJob {
 /// The entry points of one instruction set. `scratch` is aligned to 64 bytes and belongs to the running slot.
 struct KernelTable {
   int tile_rows, lanes;
+  int few_queries;  // so many are few
   std::size_t (*forward_scratch)(const ForwardJob& job);
   void (*forward_task)(const ForwardJob& job, std::int64_t task, std::byte* scratch);
+  std::int64_t (*few_part)(const ForwardJob& job);  // floats of a row of `partial`
+  std::size_t (*few_scratch)(const ForwardJob& job);
+  void (*few_task)(const ForwardJob& job, std::int64_t task, std::byte* scratch);
+  void (*few_merge)(const ForwardJob& job, std::int64_t batch);
   std::size_t (*backward_scratch)(const BackwardJob& job);
   void (*backward_prepare)(const BackwardJob& job, std::int64_t head_of_wave);  // rows of one (batch, head)
   void (*backward_task)(const BackwardJob& job, std::int64_t task, std::byte* scratch);

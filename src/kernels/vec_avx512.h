@@ -89,21 +89,18 @@ inline float sum_of(Vec v) {
 }
 // Lane i is the sum of v[i].
 inline Vec lane_sums(const Vec (&v)[16]) {
-  const auto halves = [&](int i) {
-    return _mm256_add_ps(_mm512_castps512_ps256(v[i]),
-                         _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v[i]), 1)));
+  Vec pairs[8], fours[4];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i)  // in every quarter: two of row 2i, two of row 2i + 1, in turns
+    pairs[i] = add(_mm512_unpacklo_ps(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_ps(v[2 * i], v[2 * i + 1]));
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i)  // in every quarter: one of rows 4i .. 4i + 3
+    fours[i] = add(_mm512_shuffle_ps(pairs[2 * i], pairs[2 * i + 1], 0x44),
+                   _mm512_shuffle_ps(pairs[2 * i], pairs[2 * i + 1], 0xEE));
+  const auto halves = [](Vec a, Vec b) {
+    return add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
   };
-  const auto eight = [&](int i) {
-    const __m256 low =
-        _mm256_hadd_ps(_mm256_hadd_ps(halves(i), halves(i + 1)), _mm256_hadd_ps(halves(i + 2), halves(i + 3)));
-    const __m256 high =
-        _mm256_hadd_ps(_mm256_hadd_ps(halves(i + 4), halves(i + 5)), _mm256_hadd_ps(halves(i + 6), halves(i + 7)));
-    return _mm256_add_ps(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
-  };
-  float sums[16];
-  _mm256_storeu_ps(sums, eight(0));
-  _mm256_storeu_ps(sums + 8, eight(8));
-  return _mm512_loadu_ps(sums);
+  return halves(halves(fours[0], fours[1]), halves(fours[2], fours[3]));
 }
 inline float max_of(Vec v) {
   const __m256 half =

@@ -46,7 +46,8 @@ void check_devices(const AttentionArguments& a) {
                                                                             "attn_mask",
                                                                             "blocked_mask",
                                                                             "key_padding_mask",
-                                                                            "key_lengths"};
+                                                                            "key_lengths",
+                                                                            "row_lengths"};
   const auto tensors = a.tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i] == &a.segment_offsets && tensors[i]->defined() && tensors[i]->is_cpu()) continue;
@@ -143,6 +144,14 @@ void check_masks(const AttentionArguments& a) {
                       "[biased_attention] key_lengths must be [B] = [", a.q.sym_size(0), "], got ",
                       a.key_lengths.sym_sizes());
   }
+  if (a.row_lengths.defined()) {
+    check_type("row_lengths", a.row_lengths, at::kLong, "int64 [1 or B, Q]");
+    TORCH_CHECK_VALUE(a.row_lengths.dim() == 2 &&
+                          (a.row_lengths.sym_size(0) == 1 || a.row_lengths.sym_size(0) == a.q.sym_size(0)) &&
+                          a.row_lengths.sym_size(1) == a.q.sym_size(2),
+                      "[biased_attention] row_lengths must be [1 or B, Q] = [1 or ", a.q.sym_size(0), ", ",
+                      a.q.sym_size(2), "], got ", a.row_lengths.sym_sizes());
+  }
   if (a.segment_available.defined()) {
     check_type("segment_available", a.segment_available, at::kBool, "bool [B, S]");
     TORCH_CHECK_VALUE(a.segment_available.dim() == 2 && a.segment_available.sym_size(0) == a.q.sym_size(0) &&
@@ -167,7 +176,8 @@ std::array<at::Tensor*, AttentionArguments::kTensors> AttentionArguments::tensor
           &attn_mask,
           &blocked_mask,
           &key_padding_mask,
-          &key_lengths};
+          &key_lengths,
+          &row_lengths};
 }
 
 std::array<const at::Tensor*, AttentionArguments::kTensors> AttentionArguments::tensors() const {
@@ -231,14 +241,17 @@ void check_indices(const AttentionArguments& a) {
   if (a.row_offsets.defined()) check_rows("biased_attention", a.row_offsets, a.key_index, a.keys());
   if (a.segment_offsets.defined())
     check_offsets("biased_attention", "segment_offsets", a.segment_offsets, "segment", "K", a.keys());
-  if (!a.key_lengths.defined()) return;
-  const auto lengths = a.key_lengths.contiguous();
-  for (std::int64_t b = 0; b < a.batch(); ++b) {
-    const std::int64_t length = lengths.const_data_ptr<std::int64_t>()[b];
-    TORCH_CHECK_VALUE(length >= 0 && length <= a.keys(),
-                      "[biased_attention] key_lengths must lie in 0 .. K = ", a.keys(), ", got ", length,
-                      " for batch element ", b);
-  }
+  const auto check_lengths = [&](const char* name, const at::Tensor& tensor, const char* item) {
+    if (!tensor.defined()) return;
+    const auto lengths = tensor.contiguous();
+    for (std::int64_t i = 0; i < lengths.numel(); ++i) {
+      const std::int64_t length = lengths.const_data_ptr<std::int64_t>()[i];
+      TORCH_CHECK_VALUE(length >= 0 && length <= a.keys(), "[biased_attention] ", name,
+                        " must lie in 0 .. K = ", a.keys(), ", got ", length, " for ", item, " ", i);
+    }
+  };
+  check_lengths("key_lengths", a.key_lengths, "batch element");
+  check_lengths("row_lengths", a.row_lengths, "row");
 }
 
 void check_contents(const AttentionArguments& a) {
@@ -293,6 +306,20 @@ at::Tensor all_removed_keys(const AttentionArguments& a) {
   std::vector<at::Tensor> rows;
   for (std::int64_t b = 0; b < a.batch(); ++b) rows.push_back(removed_keys(a, b));
   return rows.empty() ? at::Tensor{} : at::stack(rows);
+}
+
+at::Tensor beyond_row_lengths(const AttentionArguments& a, std::int64_t q0, std::int64_t q1) {
+  const auto lengths = a.row_lengths.slice(1, q0, q1).unsqueeze(-1);
+  return at::arange(a.keys(), lengths.options()).ge(lengths);
+}
+
+AttentionArguments with_rows_blocked(const AttentionArguments& a) {
+  AttentionArguments blocked = a;
+  if (!a.row_lengths.defined()) return blocked;
+  const auto beyond = beyond_row_lengths(a, 0, a.queries()).unsqueeze(1);
+  blocked.blocked_mask = a.blocked_mask.defined() ? a.blocked_mask.logical_or(beyond) : beyond;
+  blocked.row_lengths = {};
+  return blocked;
 }
 
 std::vector<std::int64_t> host_offsets(const at::Tensor& offsets) {

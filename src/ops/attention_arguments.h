@@ -23,14 +23,14 @@ struct AttentionArguments {
   at::Tensor q{}, k{}, v{};
   at::Tensor row_offsets{}, key_index{}, window_value{};
   at::Tensor segment_offsets{}, segment_value{}, segment_available{};
-  at::Tensor attn_mask{}, blocked_mask{}, key_padding_mask{}, key_lengths{};
+  at::Tensor attn_mask{}, blocked_mask{}, key_padding_mask{}, key_lengths{}, row_lengths{};
   std::optional<double> softmax_scale{};
   double dropout = 0;
   std::int64_t seed = 0;
   bool statistics = false;
   std::string implementation = "auto";
 
-  static constexpr std::size_t kTensors = 13;
+  static constexpr std::size_t kTensors = 14;
   /// All tensors in the order of the schema.
   std::array<at::Tensor*, kTensors> tensors();
   std::array<const at::Tensor*, kTensors> tensors() const;
@@ -91,6 +91,11 @@ at::Tensor removed_keys(const AttentionArguments& arguments, std::int64_t b);
 
 /// The same for the whole batch, [B, K].
 at::Tensor all_removed_keys(const AttentionArguments& arguments);
+
+/// Bool [1|B, q1-q0, K]: the keys behind the end of each row q0 .. q1, by row_lengths.
+at::Tensor beyond_row_lengths(const AttentionArguments& arguments, std::int64_t q0, std::int64_t q1);
+/// The arguments with row_lengths as part of blocked_mask, for the implementations that store scores densely anyway.
+AttentionArguments with_rows_blocked(const AttentionArguments& arguments);
 
 /// Offsets as numbers of the host. Offsets of segments may lie there, whatever device q is on: a device is then not
 /// waited for.

@@ -1,5 +1,6 @@
 #include "camber/ops/biased_attention.h"
 
+#include <algorithm>
 #include <tuple>
 
 #include <ATen/TensorOperators.h>
@@ -19,7 +20,7 @@
 #include "ops/attention_arguments.h"
 #include "ops/implementation_choice.h"
 
-// The operator camber::biased_attention: its kernels are boxed, so that the 18 arguments of its schema are taken apart
+// The operator camber::biased_attention: its kernels are boxed, so that the 19 arguments of its schema are taken apart
 // in one place (pop_arguments) and put together in one place (push_arguments).
 namespace camber::ops {
 namespace {
@@ -291,7 +292,22 @@ struct BiasedAttention : public torch::autograd::Function<BiasedAttention> {
   }
 };
 
-void run_forward_autograd(const c10::OperatorHandle&, Stack* stack) {
+// Whether a tensor among the last arguments on the stack takes part in differentiation, of whatever mode.
+bool differentiated(const c10::OperatorHandle& op, const Stack& stack) {
+  const auto takes_part = [](const c10::IValue& value) {
+    return value.isTensor() && value.toTensor().defined() &&
+           ((at::GradMode::is_enabled() && value.toTensor().requires_grad()) || value.toTensor()._fw_grad(0).defined());
+  };
+  const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
+  return std::any_of(stack.end() - count, stack.end(), takes_part);
+}
+
+void run_forward_autograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  if (!differentiated(op, *stack)) {
+    // Nothing to remember: the arguments go on as they are.
+    op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+    return;
+  }
   const auto a = pop_arguments(*stack);
   if (a.implementation == "reference" && !a.any_of_python()) {
     // Plain differentiable operations: autograd goes through them, to any order. (A compiled graph has no second
@@ -323,6 +339,7 @@ AttentionArguments arguments_of(const at::Tensor& q, const at::Tensor& k, const 
   a.blocked_mask = tensor(options.masks.blocked_mask);
   a.key_padding_mask = tensor(options.masks.key_padding_mask);
   a.key_lengths = tensor(options.masks.key_lengths);
+  a.row_lengths = tensor(options.masks.row_lengths);
   a.softmax_scale = options.softmax_scale;
   a.dropout = options.dropout;
   a.seed = static_cast<std::int64_t>(options.dropout_seed);

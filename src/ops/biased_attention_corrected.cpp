@@ -267,7 +267,8 @@ std::array<at::Tensor, kGradients> to_input_types(const AttentionArguments& a,
 
 }  // namespace
 
-CorrectedResult corrected_forward(const AttentionArguments& a) {
+CorrectedResult corrected_forward(const AttentionArguments& arguments) {
+  const AttentionArguments a = with_rows_blocked(arguments);
   CorrectedResult corrected{.result = empty_results(a), .recomputed = {}};
   auto& result = corrected.result;
   if (result.logsumexp.numel() == 0 || a.keys() == 0) {
@@ -312,8 +313,9 @@ CorrectedResult corrected_forward(const AttentionArguments& a) {
   return corrected;
 }
 
-std::array<at::Tensor, kGradients> corrected_backward(const AttentionArguments& a, const BackwardTensors& t,
+std::array<at::Tensor, kGradients> corrected_backward(const AttentionArguments& arguments, const BackwardTensors& t,
                                                       const Needs& needs, bool checked) {
+  const AttentionArguments a = with_rows_blocked(arguments);
   auto gradients = empty_gradients(a, needs);
   for (std::size_t i = 0; i < kGradients; ++i)
     if (needs[i]) gradients[i] = at::zeros(gradients[i].sizes(), gradients[i].options().dtype(a.compute_type()));

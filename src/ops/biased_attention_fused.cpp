@@ -66,9 +66,17 @@ void prepare_masks(const AttentionArguments& a, Prepared& prepared) {
     problem.key_padding = prepared.keep(a.key_padding_mask.contiguous()).const_data_ptr<bool>();
   if (a.key_lengths.defined())
     problem.key_lengths = prepared.keep(a.key_lengths.contiguous()).const_data_ptr<std::int64_t>();
+  if (a.row_lengths.defined())
+    problem.row_lengths = {prepared.keep(a.row_lengths.contiguous()).const_data_ptr<std::int64_t>(),
+                           a.row_lengths.size(0) == 1 ? 0 : a.queries()};
 }
 
-Prepared prepare(const AttentionArguments& a, at::ScalarType type) {
+kernels::ElementType element_type(at::ScalarType type) {
+  if (type == at::kBFloat16) return kernels::ElementType::bfloat16;
+  return type == at::kHalf ? kernels::ElementType::float16 : kernels::ElementType::float32;
+}
+
+Prepared prepare(const AttentionArguments& a) {
   Prepared prepared;
   auto& problem = prepared.problem;
   problem.batches = a.batch();
@@ -78,10 +86,10 @@ Prepared prepare(const AttentionArguments& a, at::ScalarType type) {
   problem.key_width = a.q.size(3);
   problem.value_width = a.v.size(3);
   problem.softmax_scale = static_cast<float>(a.scale());
-  problem.type = type == at::kBFloat16 ? kernels::ElementType::bfloat16 : kernels::ElementType::float32;
-  problem.q = kernel_rows(prepared.keep(with_unit_stride(a.q.to(type))));
-  problem.k = kernel_rows(prepared.keep(with_unit_stride(a.k.to(type))));
-  problem.v = kernel_rows(prepared.keep(with_unit_stride(a.v.to(type))));
+  problem.type = element_type(a.q.scalar_type());
+  problem.q = kernel_rows(prepared.keep(with_unit_stride(a.q)));
+  problem.k = kernel_rows(prepared.keep(with_unit_stride(a.k)));
+  problem.v = kernel_rows(prepared.keep(with_unit_stride(a.v)));
   prepare_bias(a, prepared);
   prepare_masks(a, prepared);
   problem.dropout = {.probability = a.dropout, .seed = static_cast<std::uint64_t>(a.seed)};
@@ -94,9 +102,9 @@ Prepared prepare(const AttentionArguments& a, at::ScalarType type) {
 std::vector<std::string> fused_obstacles(const AttentionArguments& a) {
   std::vector<std::string> obstacles;
   if (!a.q.is_cpu()) obstacles.push_back("fused: q lies on " + a.q.device().str() + ", the kernels run on the CPU");
-  if (a.q.scalar_type() != at::kFloat && a.q.scalar_type() != at::kBFloat16)
+  if (a.q.scalar_type() == at::kDouble)
     obstacles.push_back(std::string("fused: q is ") + c10::toString(a.q.scalar_type()) +
-                        ", the kernels take float and bfloat16");
+                        ", the kernels take float, bfloat16 and half");
   kernels::AttentionProblem sizes;
   sizes.keys = a.keys();
   sizes.key_width = a.q.size(3);
@@ -106,7 +114,7 @@ std::vector<std::string> fused_obstacles(const AttentionArguments& a) {
 }
 
 ForwardResult fused_forward(const AttentionArguments& a) {
-  const auto prepared = prepare(a, a.q.scalar_type());
+  const auto prepared = prepare(a);
   ForwardResult result = empty_results(a);
   kernels::ForwardResult out{.output = result.output.data_ptr(),
                              .output_strides = kernel_strides(result.output),
@@ -132,9 +140,9 @@ ForwardResult fused_forward(const AttentionArguments& a) {
 std::array<at::Tensor, kGradients> fused_backward(const AttentionArguments& a, const at::Tensor& output,
                                                   const at::Tensor& logsumexp, const at::Tensor& grad_output,
                                                   const at::Tensor& grad_logsumexp, const Needs& needs) {
-  auto prepared = prepare(a, at::kFloat);
-  const auto saved = prepared.keep(with_unit_stride(output.to(at::kFloat)));
-  const auto incoming = prepared.keep(with_unit_stride(grad_output.to(at::kFloat)));
+  auto prepared = prepare(a);
+  const auto saved = prepared.keep(with_unit_stride(output));
+  const auto incoming = prepared.keep(with_unit_stride(grad_output));
   const auto lse = prepared.keep(logsumexp.contiguous());
   const kernels::BackwardInput input{
       .output = kernel_rows(saved),

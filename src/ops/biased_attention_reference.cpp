@@ -29,7 +29,8 @@ at::Tensor removed_in_batch(const AttentionArguments& a) {
 
 }  // namespace
 
-ForwardResult reference_forward(const AttentionArguments& a) {
+ForwardResult reference_forward(const AttentionArguments& arguments) {
+  const AttentionArguments a = with_rows_blocked(arguments);
   const auto type = a.compute_type();
   auto q = a.q.to(type), k = a.k.to(type), v = a.v.to(type);
   const auto removed = removed_in_batch(a);

@@ -100,6 +100,9 @@ at::Tensor base_scores(const Stream& stream, const Element& element, const Chunk
   };
   if (a.attn_mask.defined()) add_bias_to(scores, piece(a.attn_mask).to(stream.type), stream.careful);
   if (a.blocked_mask.defined()) scores.masked_fill_(piece(a.blocked_mask), -kInfinity);
+  if (a.row_lengths.defined())
+    scores.masked_fill_(beyond_row_lengths(a, chunk.q0, chunk.q1)[a.row_lengths.size(0) == 1 ? 0 : element.b],
+                        -kInfinity);
   if (element.removed.defined()) scores.masked_fill_(element.removed, -kInfinity);
   return scores;
 }

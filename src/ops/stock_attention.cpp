@@ -42,7 +42,8 @@ bool device_has(StockOperator which, const at::Tensor& q) {
 }
 
 bool has_mask(const AttentionArguments& a) {
-  return a.attn_mask.defined() || a.blocked_mask.defined() || a.key_padding_mask.defined() || a.key_lengths.defined();
+  return a.attn_mask.defined() || a.blocked_mask.defined() || a.key_padding_mask.defined() || a.key_lengths.defined() ||
+         a.row_lengths.defined();
 }
 
 std::int64_t rounded_up(std::int64_t n, std::int64_t multiple) {

@@ -29,7 +29,8 @@ AttentionTestInputs on_device(const AttentionTestInputs& in) {
   if (moved.bias.segments) move(moved.bias.segments->value);  // the offsets stay on the host
   auto& masks = moved.options.masks;
   for (auto* mask :
-       {&masks.attn_mask, &masks.blocked_mask, &masks.key_padding_mask, &masks.key_lengths, &masks.segment_available})
+       {&masks.attn_mask, &masks.blocked_mask, &masks.key_padding_mask, &masks.key_lengths, &masks.row_lengths,
+        &masks.segment_available})
     move(*mask);
   return moved;
 }

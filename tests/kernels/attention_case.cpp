@@ -12,19 +12,6 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-std::uint16_t to_bfloat16(float x) {
-  std::uint32_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  return static_cast<std::uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
-
-float from_bfloat16(std::uint16_t x) {
-  const std::uint32_t bits = static_cast<std::uint32_t>(x) << 16;
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
 Strides layout(const Case& c, std::int64_t rows, std::int64_t width) {
   if (c.interleaved) return {rows * c.heads * width, width, c.heads * width};
   return {c.heads * rows * width, rows * width, width};
@@ -99,6 +86,7 @@ void make_masks(const Case& c, random::Stream stream, CaseData& data) {
   };
   if (c.mask_batches >= 0) {
     data.mask = normal(stream.at("mask"), count(c.mask_batches, c.mask_heads), c.bias_size);
+    for (float& value : data.mask) value += static_cast<float>(c.mask_shift);
     remove_some(stream.at("mask removed"), c.removed, data.mask);
     data.problem.mask = {data.mask.data(), strides(c.mask_batches, c.mask_heads), c.mask_batches == 1 ? 1 : c.batches,
                          c.mask_heads == 1 ? 1 : c.heads};
@@ -117,6 +105,15 @@ void make_masks(const Case& c, random::Stream stream, CaseData& data) {
     for (std::int64_t j = c.keys / 3; j < c.keys / 2; ++j) data.padding[static_cast<std::size_t>(j)] = true;
     data.problem.key_padding = data.padding.get();
   }
+  if (c.row_lengths != 0) {
+    // Row i sees about as large a share of the keys as its place among the queries; row 0 may see none.
+    const std::int64_t shared = c.row_lengths == 1 ? 1 : c.batches;
+    for (std::int64_t b = 0; b < shared; ++b)
+      for (std::int64_t i = 0; i < c.queries; ++i)
+        data.row_lengths.push_back(std::min(c.keys, (i + 1) * c.keys / c.queries + 3 * b - (i == 0 ? c.keys : 0) / 2));
+    for (std::int64_t& length : data.row_lengths) length = std::max<std::int64_t>(0, length);
+    data.problem.row_lengths = {data.row_lengths.data(), shared == 1 ? 0 : c.queries};
+  }
   if (c.lengths) {
     for (std::int64_t b = 0; b < c.batches; ++b) data.key_lengths.push_back(b == 1 ? 0 : c.keys - 1 - b * 3);
     data.problem.key_lengths = data.key_lengths.data();
@@ -124,6 +121,34 @@ void make_masks(const Case& c, random::Stream stream, CaseData& data) {
 }
 
 }  // namespace
+
+// By the definition: the nearest of the numbers of that type, ties to even.
+std::uint16_t to_16_bits(ElementType type, float x) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  if (type == ElementType::bfloat16) return static_cast<std::uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+  const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000u);
+  const double size = std::abs(static_cast<double>(x));
+  if (!(size < 65520)) return static_cast<std::uint16_t>(sign | (std::isnan(x) ? 0x7E00 : 0x7C00));
+  // Numbers of exponent e lie 2^(e - 10) apart, those below 2^-14 as those above it.
+  const int exponent = std::max(-14, size == 0 ? -14 : std::ilogb(size));
+  const auto steps = static_cast<int>(std::nearbyint(std::ldexp(size, 10 - exponent)));
+  return static_cast<std::uint16_t>(sign | ((exponent + 14) * 1024 + steps));
+}
+
+float from_16_bits(ElementType type, std::uint16_t x) {
+  if (type == ElementType::bfloat16) {
+    const std::uint32_t bits = static_cast<std::uint32_t>(x) << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  const int exponent = x >> 10 & 31, mantissa = x & 1023;
+  const double size = exponent == 31 ? (mantissa == 0 ? INFINITY : NAN)
+                                     : std::ldexp(exponent == 0 ? mantissa : 1024 + mantissa,
+                                                  (exponent == 0 ? 1 : exponent) - 25);
+  return static_cast<float>((x & 0x8000) != 0 ? -size : size);
+}
 
 CaseData::CaseData(const Case& c, std::uint64_t seed) {
   const random::Stream stream(seed, c.name);
@@ -142,8 +167,8 @@ CaseData::CaseData(const Case& c, std::uint64_t seed) {
   const auto halve = [&](std::vector<float>& from, std::vector<std::uint16_t>& to) -> const void* {
     if (c.type == ElementType::float32) return from.data();
     for (float& x : from) {
-      to.push_back(to_bfloat16(x));
-      x = from_bfloat16(to.back());
+      to.push_back(to_16_bits(c.type, x));
+      x = from_16_bits(c.type, to.back());
     }
     return to.data();
   };
@@ -154,6 +179,7 @@ CaseData::CaseData(const Case& c, std::uint64_t seed) {
   if (c.segments > 0) make_segments(c, stream.at("segments"), *this);
   make_masks(c, stream.at("masks"), *this);
   grad_output = normal(stream.at("grad_output"), rows() * c.value_width, 1);
+  halve(grad_output, grad_output16);
   grad_logsumexp = normal(stream.at("grad_logsumexp"), rows(), 1);
 }
 
@@ -190,6 +216,10 @@ std::vector<Case> forward_cases() {
   add({.batches = 2, .heads = 3, .queries = 61, .keys = 97, .key_width = 20, .value_width = 36, .interleaved = true});
   add({.queries = 14, .keys = 600, .magnitude = 12});
   add({.queries = 14, .keys = 600, .magnitude = 130});  // logits beyond 1e4
+  for (const std::int64_t queries : {2, 3, 4})
+    for (const std::int64_t keys : {1, 17, 257, 1500}) add({.queries = queries, .keys = keys});
+  add({.batches = 3, .heads = 4, .queries = 2, .keys = 2600, .key_width = 40, .value_width = 72, .interleaved = true});
+  add({.queries = 3, .keys = 5000, .magnitude = 130});
   add({.queries = 0, .keys = 5});
   add({.queries = 5, .keys = 0});
   add({.batches = 0, .queries = 5, .keys = 5});
@@ -243,12 +273,32 @@ std::vector<Case> feature_cases() {
     c.mask_heads = 0;
     c.blocked_batches = 0, c.blocked_heads = 1, c.padding = c.lengths = c.empty_row = true, c.removed = 0.05;
   });
+  add("half", [](Case& c) { c.type = ElementType::float16, c.interleaved = true; });
+  add("odd_width_half", [](Case& c) {
+    c.key_width = 33, c.value_width = 41, c.keys = 271, c.type = ElementType::float16, c.mask_batches = c.mask_heads = 0;
+  });
+  add("row_lengths", [](Case& c) { c.row_lengths = 1; });
+  add("row_lengths_bfloat16", [](Case& c) { c.row_lengths = 1, c.type = ElementType::bfloat16; });
+  add("row_lengths_of_batches", [](Case& c) { c.row_lengths = 2, c.mask_batches = 0, c.mask_heads = 1; });
+  add("row_lengths_and_everything", [](Case& c) {
+    c.row_lengths = 2, c.window_heads = 0, c.segments = 6, c.segment_heads = 1, c.absent_segment = true;
+    c.mask_batches = 1, c.mask_heads = 1, c.padding = c.lengths = true, c.removed = 0.05, c.dropout = 0.1;
+  });
+  add("causal", [](Case& c) { c.queries = 300, c.keys = 300, c.row_lengths = 1, c.batches = 1; });
+  add("mask_far_below_zero", [](Case& c) { c.mask_batches = 1, c.mask_heads = 1, c.mask_shift = -300, c.keys = 200; });
   add("dropout", [](Case& c) { c.dropout = 0.25; });
   add("dropout_and_everything", [](Case& c) {
     c.window_heads = 0, c.segments = 6, c.segment_heads = 1, c.absent_segment = true, c.mask_batches = 0,
     c.mask_heads = 1;
     c.padding = c.lengths = true, c.dropout = 0.1;
   });
+  // The same for few queries, which go another way.
+  for (std::size_t i = 0, count = cases.size(); i < count; ++i) {
+    Case few = cases[i];
+    few.name += "_few";
+    few.queries = 1 + static_cast<std::int64_t>(i) % 4;
+    cases.push_back(few);
+  }
   return cases;
 }
 

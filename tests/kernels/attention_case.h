@@ -25,7 +25,9 @@ struct Case {
   int mask_batches = -1, mask_heads = -1;        // -1: none; 1: broadcast; 0: full
   int blocked_batches = -1, blocked_heads = -1;  // likewise
   double blocked_share = 0.3;
+  double mask_shift = 0;  // added to the mask
   bool padding = false, lengths = false;
+  int row_lengths = 0;  // 0: none; 1: shared by the batches; 2: each its own
   bool empty_row = false;  // row 0 sees no key (through the blocked mask)
   double dropout = 0;
 };
@@ -35,10 +37,10 @@ struct CaseData {
   explicit CaseData(const Case& c, std::uint64_t seed = 1);
 
   AttentionProblem problem;
-  // q, k, v as floats (rounded to bfloat16 where the case says so), in the problem's layout.
+  // q, k, v as floats (rounded to 16 bits where the case says so), in the problem's layout.
   std::vector<float> q, k, v;
-  std::vector<std::uint16_t> q16, k16, v16;
-  std::vector<std::int64_t> row_offsets, segment_offsets, key_lengths;
+  std::vector<std::uint16_t> q16, k16, v16, grad_output16;
+  std::vector<std::int64_t> row_offsets, segment_offsets, key_lengths, row_lengths;
   std::vector<std::int32_t> key_index;
   std::vector<float> window_value, segment_value, mask;
   std::unique_ptr<bool[]> available, blocked, padding;
@@ -47,6 +49,10 @@ struct CaseData {
 
   std::int64_t rows() const { return problem.batches * problem.heads * problem.queries; }
 };
+
+/// A bfloat16 or a half, and back.
+std::uint16_t to_16_bits(ElementType type, float x);
+float from_16_bits(ElementType type, std::uint16_t x);
 
 /// Runs bodies on real threads.
 ParallelFor threads(std::int64_t slots);

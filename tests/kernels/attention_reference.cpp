@@ -33,6 +33,7 @@ struct Loops {
 
   bool removed(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j, std::int64_t segment) const {
     if (p.key_lengths != nullptr && j >= p.key_lengths[b]) return true;
+    if (p.row_lengths.data != nullptr && j >= p.row_lengths.data[b * p.row_lengths.batch_stride + i]) return true;
     if (p.key_padding != nullptr && p.key_padding[b * p.keys + j]) return true;
     if (p.blocked.data != nullptr && p.blocked.data[at(p.blocked.strides, b, h, i) + static_cast<std::size_t>(j)])
       return true;

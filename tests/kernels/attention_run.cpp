@@ -1,7 +1,6 @@
 #include "kernels/attention_run.h"
 
 #include <cmath>
-#include <cstring>
 
 namespace camber::kernels::test {
 namespace {
@@ -40,10 +39,7 @@ ForwardRun run_forward(const CaseData& data, Isa isa, bool statistics, const Par
                          run.keys_left.data()};
   }
   forward(p, result, isa);
-  for (std::size_t i = 0; !full && i < run.output.size(); ++i) {
-    const std::uint32_t bits = static_cast<std::uint32_t>(halves[i]) << 16;
-    std::memcpy(&run.output[i], &bits, sizeof bits);
-  }
+  for (std::size_t i = 0; !full && i < run.output.size(); ++i) run.output[i] = from_16_bits(p.type, halves[i]);
   return run;
 }
 
@@ -51,16 +47,16 @@ BackwardRun run_backward(const CaseData& data, const ForwardRun& forward, Isa is
                          const ParallelFor& parallel) {
   AttentionProblem p = data.problem;
   p.parallel = parallel;
-  // The backward takes float rows: those of a bfloat16 case are kept as floats too.
-  p.type = ElementType::float32;
-  p.q.data = data.q.data();
-  p.k.data = data.k.data();
-  p.v.data = data.v.data();
+  const bool full = p.type == ElementType::float32;
+  std::vector<std::uint16_t> halves;
+  for (std::size_t i = 0; !full && i < forward.output.size(); ++i)
+    halves.push_back(to_16_bits(p.type, forward.output[i]));
   const Strides output_strides = contiguous(p, p.queries, p.value_width);
-  const BackwardInput input{{forward.output.data(), output_strides},
-                            forward.logsumexp.data(),
-                            {data.grad_output.data(), output_strides},
-                            data.grad_logsumexp.data()};
+  const auto rows_of = [&](const std::vector<float>& floats, const std::vector<std::uint16_t>& words) {
+    return ConstRows{full ? static_cast<const void*>(floats.data()) : words.data(), output_strides};
+  };
+  const BackwardInput input{rows_of(forward.output, halves), forward.logsumexp.data(),
+                            rows_of(data.grad_output, data.grad_output16), data.grad_logsumexp.data()};
   BackwardRun run;
   Gradients gradients;
   const auto rows = [&](unsigned flag, std::vector<float>& values, std::int64_t count, std::int64_t width) {

@@ -19,9 +19,10 @@ inline double largest(const std::vector<double>& values) {
   return size;
 }
 
-/// (2e-6 + 4 * 2^-24 * max|z|), to be multiplied by the largest value; bfloat16: 1e-2.
+/// (2e-6 + 4 * 2^-24 * max|z|), to be multiplied by the largest value; bfloat16: 1e-2; half: 1e-3, twice its rounding.
 inline double relative_bound(const Reference& expected, const Case& c) {
   if (c.type == ElementType::bfloat16) return 1e-2;
+  if (c.type == ElementType::float16) return 1e-3;
   return 2e-6 + 4 * 0x1p-24 * expected.largest_score;
 }
 

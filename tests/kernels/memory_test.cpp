@@ -25,6 +25,7 @@ class GuardedProblem {
     if (p.segments.value != nullptr) p.segments.value = copy(data.segment_value);
     if (p.mask.data != nullptr) p.mask.data = copy(data.mask);
     if (p.key_lengths != nullptr) p.key_lengths = copy(data.key_lengths);
+    if (p.row_lengths.data != nullptr) p.row_lengths.data = copy(data.row_lengths);
     p.segments.available = copy(p.segments.available, p.batches * p.segments.count);
     p.key_padding = copy(p.key_padding, p.batches * p.keys);
     p.blocked.data = copy(p.blocked.data, mask_size(p, p.blocked.strides));
@@ -64,16 +65,18 @@ void run_guarded(const CaseData& data, Isa isa, bool at_end) {
   const std::int64_t rows = data.rows();
   const Strides out{p.heads * p.queries * p.value_width, p.queries * p.value_width, p.value_width};
   ForwardResult result{guarded.room<float>(rows * p.value_width), out, guarded.room<float>(rows), {}};
-  if (p.type == ElementType::bfloat16) result.output = guarded.room<std::uint16_t>(rows * p.value_width);
+  const bool full = p.type == ElementType::float32;
+  if (!full) result.output = guarded.room<std::uint16_t>(rows * p.value_width);
   forward(p, result, isa);
   result.statistics = {guarded.room<float>(rows),       guarded.room<float>(rows),
                        guarded.room<float>(rows),       guarded.room<float>(rows * p.segments.count),
                        guarded.room<float>(rows),       guarded.room<float>(rows),
                        guarded.room<std::int64_t>(rows)};
   forward(p, result, isa);
-  if (p.type == ElementType::bfloat16) return;
+  const void* grad_output =
+      full ? guarded.copy(data.grad_output) : static_cast<const void*>(guarded.copy(data.grad_output16));
   const BackwardInput input{
-      {result.output, out}, result.logsumexp, {guarded.copy(data.grad_output), out}, guarded.copy(data.grad_logsumexp)};
+      {result.output, out}, result.logsumexp, {grad_output, out}, guarded.copy(data.grad_logsumexp)};
   Gradients gradients;
   const auto strides = [&](std::int64_t count, std::int64_t width) {
     return Strides{p.heads * count * width, count * width, width};

@@ -37,8 +37,10 @@ std::vector<Case> cases() {
   std::vector<Case> chosen;
   for (const Case& c : feature_cases())
     if (c.name == "windows_segments_absent" || c.name == "everything" || c.name == "dropout_and_everything" ||
-        c.name == "windows_strong")
+        c.name == "windows_strong" || c.name == "row_lengths_and_everything" || c.name == "causal" || c.name == "half" ||
+        c.name == "everything_few" || c.name == "dropout_and_everything_few")
       chosen.push_back(c);
+  chosen.push_back({.name = "one_query", .batches = 2, .queries = 1, .keys = 5000});
   chosen.push_back({.name = "larger",
                     .heads = 3,
                     .queries = 250,

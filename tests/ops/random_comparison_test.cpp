@@ -61,6 +61,7 @@ Draw draw_case(std::int64_t number) {
   c.blocked_mask = stream.chance(0.25);
   c.key_padding = stream.chance(0.2);
   c.key_lengths = stream.chance(0.2);
+  c.row_lengths = stream.chance(0.2);
   c.infinities = stream.chance(0.4);
   c.dead_rows = c.blocked_mask && stream.chance(0.5);
   c.transposed_inputs = stream.chance(0.4);

@@ -76,6 +76,13 @@ ops::AttentionMasks make_masks(const AttentionCase& c, const random::Stream& str
     for (std::int64_t b = 0; b < c.batch; ++b) lengths.push_back(std::max<std::int64_t>(0, c.keys - 3 * b - 1));
     masks.key_lengths = at::tensor(lengths, at::kLong);
   }
+  if (c.row_lengths) {
+    masks.row_lengths = at::empty({c.batch, c.queries}, at::kLong);
+    auto draw = stream.at("row lengths");
+    for (std::int64_t i = 0; i < c.batch * c.queries; ++i)
+      masks.row_lengths->data_ptr<std::int64_t>()[i] =
+          static_cast<std::int64_t>(draw.integer(static_cast<std::uint64_t>(c.keys + 1)));
+  }
   if (c.absent_segment) {
     auto available = at::ones({c.batch, c.segments}, at::kBool);
     for (std::int64_t b = 0; b < c.batch; ++b) available[b][b % c.segments] = false;
@@ -200,6 +207,17 @@ std::vector<AttentionCase> attention_cases() {
        .blocked_mask = true,
        .key_padding = true,
        .key_lengths = true},
+      {.name = "row_lengths", .batch = 2, .heads = 3, .queries = 29, .keys = 300, .row_lengths = true},
+      {.name = "row_lengths_with_the_bias",
+       .batch = 2,
+       .queries = 17,
+       .keys = 65,
+       .window_entries = 9,
+       .segments = 3,
+       .attn_mask = true,
+       .key_padding = true,
+       .row_lengths = true},
+      {.name = "few_queries", .batch = 2, .heads = 3, .queries = 3, .keys = 300, .window_entries = 9, .segments = 3},
       {.name = "infinities_and_dead_rows",
        .batch = 2,
        .heads = 2,

@@ -23,6 +23,8 @@ struct AttentionCase {
   std::int64_t segments = 0;
   bool segment_values = true, segments_per_head = false, absent_segment = false;
   bool attn_mask = false, attn_mask_shared = false, blocked_mask = false, key_padding = false, key_lengths = false;
+  /// Each row's keys end somewhere, some at 0.
+  bool row_lengths = false;
   /// Some values of windows, segments and mask are -inf; some rows lose all keys.
   bool infinities = false, dead_rows = false;
   bool transposed_inputs = false;

@@ -12,7 +12,7 @@
 /// entries. Strides count elements; the last stride is always 1. A stride of 0 broadcasts.
 namespace camber::kernels {
 
-enum class ElementType : std::uint8_t { float32, bfloat16 };
+enum class ElementType : std::uint8_t { float32, bfloat16, float16 };
 
 /// Where element (b, h, row, 0) of a [B, H, rows, width] array lies: b * batch + h * head + row * row.
 struct Strides {
@@ -56,6 +56,13 @@ struct BoolMask {
   Strides strides{};
 };
 
+/// Row (b, i) sees the keys before data[b * batch_stride + i] alone: causal attention has 1, 2, 3, ... Blocks of keys
+/// that a row does not see cost nothing. Absent when data is null.
+struct RowLengths {
+  const std::int64_t* data = nullptr;  // [1|B, Q], values 0 .. K
+  std::int64_t batch_stride = 0;       // 0 where the batches share them
+};
+
 /// Dropout on the weights: weight (b, h, i, j) stays, divided by (1 - probability), when
 /// random::attention_dropout_word(seed, b, h, i, j) >= random::dropout_threshold(probability).
 struct Dropout {
@@ -77,7 +84,7 @@ struct AttentionProblem {
   std::int64_t batches = 0, heads = 0, queries = 0, keys = 0;
   std::int64_t key_width = 0, value_width = 0;  // D and Dv, 1 .. kLargestWidth
   float softmax_scale = 1;
-  ElementType type = ElementType::float32;  // of q, k, v and of the forward's output; the backward takes float32 only
+  ElementType type = ElementType::float32;  // of q, k, v and the output
   ConstRows q, k, v;
   WindowBias windows;
   SegmentBias segments;
@@ -85,6 +92,7 @@ struct AttentionProblem {
   BoolMask blocked;
   const bool* key_padding = nullptr;          // [B, K], true = blocked
   const std::int64_t* key_lengths = nullptr;  // [B], keys from here on do not exist
+  RowLengths row_lengths;
   Dropout dropout;
   ParallelFor parallel;
 };
@@ -110,11 +118,11 @@ struct ForwardResult {
   RowStatistics statistics;
 };
 
-/// What the forward saved and what flows back. All float32.
+/// What the forward saved and what flows back.
 struct BackwardInput {
-  ConstRows output;                       // [B, H, Q, Dv]
+  ConstRows output;                       // [B, H, Q, Dv], of the problem's type
   const float* logsumexp = nullptr;       // [B, H, Q]
-  ConstRows grad_output;                  // [B, H, Q, Dv]
+  ConstRows grad_output;                  // [B, H, Q, Dv], of the problem's type
   const float* grad_logsumexp = nullptr;  // [B, H, Q], null = zero
 };
 
@@ -124,7 +132,7 @@ struct GradientRows {
 };
 
 /// The gradients wanted; null ones are not computed. Every element of a wanted gradient is written (no clearing
-/// needed).
+/// needed). They are float32 for problems of any type.
 struct Gradients {
   GradientRows q, k, v;
   float* window_value = nullptr;   // [windows.heads, nnz], summed over the heads where windows.heads is 1

@@ -38,6 +38,8 @@ struct AttentionMasks {
   std::optional<at::Tensor> key_padding_mask{};
   /// int64, [B]: keys from this index on do not exist.
   std::optional<at::Tensor> key_lengths{};
+  /// int64, [1|B, Q]: query i sees the keys before this index alone, and the others cost nothing (causal: 1, 2, 3, ..).
+  std::optional<at::Tensor> row_lengths{};
   /// Bool, [B, S]: which sensors delivered; needs segments with offsets. Keys of an absent one cost nothing.
   std::optional<at::Tensor> segment_available{};
 };
