@@ -27,7 +27,7 @@ Implementation = Literal["auto", "fused", "corrected", "streamed", "reference"]
 class AttentionStatistics(NamedTuple):
     """Row statistics [B, H, Q] of the attention that was really used, taken before dropout.
 
-    p0 is the attention without the finite bias of windows and segments (masks and -inf stay).
+    p0 is the attention without the finite bias of windows and segments (table, masks and -inf stay).
     """
 
     entropy: Tensor  # logsumexp(z) - sum p z, in nats
@@ -45,6 +45,10 @@ class AttentionResult(NamedTuple):
     output: Tensor  # [B, H, Q, Dv], dtype of q
     logsumexp: Tensor  # [B, H, Q], natural log, float (double for double inputs), differentiable
     statistics: AttentionStatistics | None = None
+
+
+def _table_tensors(bias: StructuredBias | None) -> tuple[Tensor | None, ...]:
+    return (None,) * 4 if bias is None or bias.table is None else tuple(bias.table)
 
 
 def _bias_tensors(bias: StructuredBias | None) -> tuple[Tensor | None, ...]:
@@ -100,9 +104,9 @@ def biased_attention(
     statistics: bool = False,
     implementation: Implementation = "auto",
 ) -> AttentionResult:
-    """softmax(softmax_scale * q k^T + windows + segments + attn_mask) v, the bias never stored densely.
+    """softmax(softmax_scale * q k^T + windows + segments + table + attn_mask) v, the bias never stored densely.
 
-    q [B, H, Q, D], k [B, H, K, D], v [B, H, K, Dv]. Gradients flow to q, k, v, window values, segment values and
+    q [B, H, Q, D], k [B, H, K, D], v [B, H, K, Dv]. Gradients flow to q, k, v, window values, segment values, the table and
     attn_mask. All masks may come together, and with the bias:
 
     - attn_mask: float [1|B, 1|H, Q, K], added to the scores, differentiable;
@@ -140,6 +144,7 @@ def biased_attention(
         key_padding_mask,
         key_lengths,
         row_lengths,
+        *_table_tensors(bias),
         softmax_scale,
         dropout,
         dropout_seed,
@@ -178,6 +183,7 @@ def explain_attention(
         v,
         *_bias_tensors(bias),
         attn_mask=attn_mask,
+        **dict(zip(("table_value", "table_index", "query_code", "key_code"), _table_tensors(bias))),
         dropout=dropout,
         statistics=statistics,
         implementation=implementation,

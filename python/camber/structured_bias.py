@@ -51,6 +51,23 @@ class Segments(NamedTuple):
     value: Tensor | None = None
 
 
+class Table(NamedTuple):
+    """A bias out of a table that the batch elements share: value[head, index of (query, key)].
+
+    value [Ht, T] with Ht = 1 or H, differentiable, -inf removes a key; either index int32 [Q, K], or query_code int32 [Q] and
+    key_code int32 [K], and the index is key_code[k] - query_code[q]: then nothing of size Q x K is stored.
+
+    >>> import torch
+    >>> Table(torch.zeros(8, 3), torch.zeros(4, 5, dtype=torch.int32)).query_code is None
+    True
+    """
+
+    value: Tensor
+    index: Tensor | None = None
+    query_code: Tensor | None = None
+    key_code: Tensor | None = None
+
+
 class WindowIndex(NamedTuple):
     """Windows without values: what `build_windows` gives."""
 
@@ -157,6 +174,33 @@ def dense_mask(dense: Tensor, layout: DenseLayout = "batch_query_key", *, heads:
     return dense.unflatten(0, (-1, heads))
 
 
+def _offset_codes(query_position: Tensor, key_position: Tensor) -> tuple[list[tuple[int, int]], Tensor, Tensor]:
+    """For positions [Q, n] and [K, n]: by dimension the smallest offset key - query and how many there are; codes int32 [Q]
+    and [K] whose difference counts the offsets of all dimensions, the last one fastest."""
+    q, k = query_position.long(), key_position.long()
+    query_code, key_code = q.new_zeros(q.shape[0]), k.new_zeros(k.shape[0])
+    ranges = []
+    for of_queries, of_keys in zip(q.unbind(1), k.unbind(1)):
+        if min(q.shape[0], k.shape[0]) == 0:
+            ranges.append((0, 1))
+            continue
+        last_query, first_key = int(of_queries.max()), int(of_keys.min())
+        smallest = first_key - last_query
+        count = int(of_keys.max()) - int(of_queries.min()) - smallest + 1
+        query_code = query_code * count + (of_queries - last_query)
+        key_code = key_code * count + (of_keys - first_key)
+        ranges.append((smallest, count))
+    return ranges, query_code.to(torch.int32), key_code.to(torch.int32)
+
+
+def _check_positions(query_position: Tensor, key_position: Tensor, dimensions: int) -> None:
+    for name, tensor in (("query_position", query_position), ("key_position", key_position)):
+        if tensor.dtype not in (torch.int32, torch.int64) or tensor.dim() != 2 or tensor.shape[1] != dimensions:
+            raise ValueError(
+                f"[StructuredBias] {name} must be integers [rows, {dimensions}], got {tensor.dtype} {list(tensor.shape)}"
+            )
+
+
 def _entry_rows(row_offsets: Tensor) -> Tensor:
     lengths = row_offsets.diff()
     return torch.arange(lengths.shape[0], device=row_offsets.device).repeat_interleave(lengths)
@@ -164,7 +208,7 @@ def _entry_rows(row_offsets: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class StructuredBias:
-    """Windows (sparse rows) and segments (contiguous ranges of keys), either of which may be absent.
+    """Windows (sparse rows), segments (contiguous ranges of keys) and a table by position, each of which may be absent.
 
     `shape` = (B, Q, K) is known to the biases that the constructors below make, and lets `materialize` go without
     arguments.
@@ -180,6 +224,66 @@ class StructuredBias:
     windows: Windows | None = None
     segments: Segments | None = None
     shape: tuple[int, int, int] | None = None
+    table: Table | None = None
+
+    @staticmethod
+    def from_table(value: Tensor, index: Tensor) -> StructuredBias:
+        """value [1|H, T] looked up by index, integers [Q, K] (such as Swin's relative_position_index).
+
+        >>> import torch, camber
+        >>> value = torch.tensor([[0.5, -1.0]], requires_grad=True)
+        >>> bias = camber.StructuredBias.from_table(value, torch.tensor([[0, 1], [1, 0]]))
+        >>> bias.materialize(1, 2, 2).tolist()
+        [[[[0.5, -1.0], [-1.0, 0.5]]]]
+        """
+        if value.dim() != 2 or not value.is_floating_point():
+            raise ValueError(f"[StructuredBias] value must be float [1 or H, T], got {value.dtype} {list(value.shape)}")
+        if index.dim() != 2 or index.dtype not in (torch.int32, torch.int64):
+            raise ValueError(f"[StructuredBias] index must be integers [Q, K], got {index.dtype} {list(index.shape)}")
+        return StructuredBias(table=Table(value, index.to(torch.int32)))
+
+    @staticmethod
+    def from_offsets(table: Tensor, query_position: Tensor, key_position: Tensor) -> StructuredBias:
+        """The value at key's position less query's, never stored as [Q, K].
+
+        table [1|H, 2 m_1 + 1, .., 2 m_n + 1] holds the offsets -m .. m along each of n dimensions, the middle is offset 0, and
+        offsets beyond take the outermost value; positions are integers [Q, n] and [K, n]. Differentiable in the table.
+
+        >>> import torch, camber
+        >>> table = torch.tensor([[-1.0, 0.0, 1.0]], requires_grad=True)           # left of, at, right of the query
+        >>> places = torch.arange(3)[:, None]
+        >>> camber.StructuredBias.from_offsets(table, places, places).materialize(1, 3, 3).tolist()
+        [[[[0.0, 1.0, 1.0], [-1.0, 0.0, 1.0], [-1.0, -1.0, 0.0]]]]
+        """
+        if table.dim() < 2 or not table.is_floating_point() or any(extent % 2 == 0 for extent in table.shape[1:]):
+            raise ValueError(
+                f"[StructuredBias] table must be float [1 or H, 2 m + 1, ..], got {table.dtype} {list(table.shape)}"
+            )
+        _check_positions(query_position, key_position, table.dim() - 1)
+        ranges, query_code, key_code = _offset_codes(query_position, key_position)
+        value = table
+        for d, (smallest, count) in enumerate(ranges, start=1):
+            reach = table.shape[d] // 2
+            offsets = torch.arange(smallest, smallest + count, device=table.device).clamp(-reach, reach)
+            value = value.index_select(d, offsets + reach)
+        return StructuredBias(table=Table(value.flatten(1), None, query_code, key_code))
+
+    @staticmethod
+    def from_slopes(slopes: Tensor, query_position: Tensor, key_position: Tensor) -> StructuredBias:
+        """ALiBi: -slope[head] * |key's position less query's|; slopes [H], positions integers [Q] and [K].
+
+        >>> import torch, camber
+        >>> bias = camber.StructuredBias.from_slopes(torch.tensor([0.5]), torch.arange(2), torch.arange(3))
+        >>> bias.materialize(1, 2, 3).tolist()
+        [[[[0.0, -0.5, -1.0], [-0.5, 0.0, -0.5]]]]
+        """
+        if slopes.dim() != 1 or not slopes.is_floating_point():
+            raise ValueError(f"[StructuredBias] slopes must be float [H], got {slopes.dtype} {list(slopes.shape)}")
+        q, k = query_position.unsqueeze(-1), key_position.unsqueeze(-1)
+        _check_positions(q, k, 1)
+        ((smallest, count),), query_code, key_code = _offset_codes(q, k)
+        distance = torch.arange(smallest, smallest + count, device=slopes.device).abs().to(slopes.dtype)
+        return StructuredBias(table=Table(slopes[:, None] * -distance, None, query_code, key_code))
 
     @staticmethod
     def from_windows(
@@ -287,6 +391,13 @@ class StructuredBias:
         if self.segments is not None and self.segments.value is not None:
             spread = self.segments.value.repeat_interleave(self.segments.offsets.diff(), -1, output_size=k)
             dense = spread if dense is None else dense + spread
+        if self.table is not None:
+            index = self.table.index
+            if self.table.query_code is not None and self.table.key_code is not None:
+                index = self.table.key_code.long()[None] - self.table.query_code.long()[:, None]
+            assert index is not None
+            values = self.table.value[:, index.long()][None]
+            dense = values.expand(b, -1, -1, -1) if dense is None else dense + values
         return torch.zeros(b, 1, q, k) if dense is None else dense
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> StructuredBias:
@@ -304,7 +415,11 @@ class StructuredBias:
         if segments is not None:
             value = None if segments.value is None else segments.value.to(device, dtype)
             segments = Segments(segments.offsets.to(device), value)
-        return StructuredBias(windows, segments, self.shape)
+        table = self.table
+        if table is not None:
+            codes = [None if code is None else code.to(device) for code in table[1:]]
+            table = Table(table.value.to(device, dtype), *codes)
+        return StructuredBias(windows, segments, self.shape, table)
 
     def bytes(self) -> int:
         """What the bias really occupies.
@@ -313,11 +428,11 @@ class StructuredBias:
         >>> camber.StructuredBias(segments=Segments(torch.tensor([0, 3, 8]))).bytes()
         24
         """
-        parts = [*(self.windows or ()), *(self.segments or ())]
+        parts = [*(self.windows or ()), *(self.segments or ()), *(self.table or ())]
         return sum(part.numel() * part.element_size() for part in parts if part is not None)
 
 
 # A bias may be an argument of torch.export, and of what AOTInductor makes of it.
-for _parts in (Windows, Segments):
+for _parts in (Windows, Segments, Table):
     _pytree._register_namedtuple(_parts, serialized_type_name=f"camber.{_parts.__name__}")
 _pytree.register_dataclass(StructuredBias, serialized_type_name="camber.StructuredBias")

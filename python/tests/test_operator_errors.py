@@ -43,6 +43,10 @@ def attention_arguments():
         "key_padding_mask": None,
         "key_lengths": torch.tensor([KEYS, 9]),
         "row_lengths": None,
+        "table_value": None,
+        "table_index": None,
+        "query_code": None,
+        "key_code": None,
         "softmax_scale": None,
         "dropout": 0.0,
         "seed": 0,
@@ -55,7 +59,7 @@ def attention_backward_arguments():
     forward = attention_arguments()
     output, logsumexp, _, _ = operators.biased_attention(**forward)
     saved = {"grad_output": torch.randn_like(output), "grad_logsumexp": torch.randn_like(logsumexp)}
-    return {**saved, "output": output, "logsumexp": logsumexp, **forward, "needs": [True] * 6}
+    return {**saved, "output": output, "logsumexp": logsumexp, **forward, "needs": [True] * 7}
 
 
 def sparse_arguments():

@@ -30,6 +30,7 @@ void clear_gradients(const AttentionProblem& p, const KeyPlans& plans, const Gra
   if (wanted.window_value != nullptr) std::fill_n(wanted.window_value, p.windows.heads * p.windows.entries, 0.0f);
   if (wanted.segment_value != nullptr)
     std::fill_n(wanted.segment_value, p.batches * p.segments.heads * p.queries * p.segments.count, 0.0f);
+  if (wanted.table_value != nullptr) std::fill_n(wanted.table_value, p.table.heads * p.table.size, 0.0f);
   const KeyPlan nothing{};
   bool missing = p.queries == 0;
   for (std::int64_t b = 0; b < (plans.step() == 0 ? 1 : p.batches) && !missing; ++b)
@@ -102,6 +103,8 @@ class WaveArrays {
     if (job.gradients.q.data != nullptr) pieces.emplace_back(&job.partial_query, job.ranges * rows * key_stride);
     if (job.gradients.segment_value != nullptr)
       pieces.emplace_back(&job.partial_segment, job.ranges * wave.batches * p.segments.heads * job.padded_rows);
+    if (job.gradients.table_value != nullptr)
+      pieces.emplace_back(&job.partial_table, wave.batches * job.ranges * wave.heads * p.table.size);
     std::int64_t total = 0;
     for (const auto& [pointer, count] : pieces) total += ceil_divide(count, 16) * 16;
     if (size_ < total) {
@@ -174,6 +177,12 @@ void backward(const AttentionProblem& whole, const BackwardInput& input, const G
         [&](std::int64_t index, std::byte* scratch) { kernels.backward_task(job, index, scratch); });
     run_tasks(problem.parallel, wave.batches * wave.heads, 0,
               [&](std::int64_t index, std::byte*) { kernels.backward_finish(job, index); });
+    if (gradients.table_value != nullptr) {
+      const std::int64_t first = problem.table.heads == 1 ? 0 : wave.head;
+      run_tasks(
+          problem.parallel, problem.table.heads == 1 ? 1 : wave.heads, 0,
+          [&](std::int64_t index, std::byte*) { kernels.backward_finish_table(job, first + index); });
+    }
   }
 }
 

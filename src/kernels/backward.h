@@ -246,6 +246,7 @@ inline void run_backward(const BackwardJob& job, std::int64_t index, std::byte* 
                     .continued_segment = continued_segment(plan, first, end),
                     .slopes_wanted = wanted.q.data != nullptr || wanted.k.data != nullptr ||
                                      wanted.window_value != nullptr || wanted.segment_value != nullptr ||
+                                     wanted.table_value != nullptr ||
                                      wanted.mask.data != nullptr};
   zero_floats(task.scratch.zeros, kLargestWidth);
   const std::int64_t first_head = wave.head + group * job.group_heads;
@@ -260,6 +261,8 @@ inline void run_backward(const BackwardJob& job, std::int64_t index, std::byte* 
     zero_floats(job.partial_segment + (at + own) * job.padded_rows,
                 (heads == 1 ? 1 : job.group_heads) * job.padded_rows);
   }
+  if (wanted.table_value != nullptr)
+    zero_floats(table_share(job, batch, range, first_head), job.group_heads * p.table.size);
   if (job.few) return few_heads_of_pass(task, first_head, job.group_heads);
   if (job.interleave_heads) return all_heads_of_pass(task, first_head, job.group_heads);
   for (std::int64_t h = 0; h < job.group_heads; ++h) all_heads_of_pass(task, first_head + h, 1);
@@ -303,6 +306,24 @@ inline void finish_segments(const BackwardJob& job, std::int64_t in_wave) {
                       ((batch * segments.heads + own) * job.problem.queries + wave.query) * segments.count + segment;
     for (std::int64_t i = 0; i < wave.queries; ++i) gradient[i * segments.count] += share[i];
   }
+}
+
+// The table's gradient of one head, or of all where they share it: batches and ranges in order, then heads.
+inline void finish_table(const BackwardJob& job, std::int64_t table_head) {
+  const BackwardWave& wave = job.wave;
+  const TableBias& table = job.problem.table;
+  const std::int64_t first = table.heads == 1 ? wave.head : table_head;
+  const std::int64_t count = table.heads == 1 ? wave.heads : 1;
+  float* to = job.gradients.table_value + (table.heads == 1 ? 0 : table_head) * table.size;
+  for (std::int64_t batch = wave.batch; batch < wave.batch + wave.batches; ++batch)
+    for (std::int64_t range = 0; range < job.ranges; ++range)
+      for (std::int64_t head = first; head < first + count; ++head) {
+        const float* share = table_share(job, batch, range, head);
+        for (std::int64_t i = 0; i < table.size; i += kLanes) {
+          const int left = static_cast<int>(table.size - i < kLanes ? table.size - i : kLanes);
+          store_first(to + i, add(load_floats(to + i, left), load_floats(share + i, left)), left);
+        }
+      }
 }
 
 }  // namespace

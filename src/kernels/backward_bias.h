@@ -41,6 +41,27 @@ inline void add_segment_gradient(BackwardTask& task, const BackwardTile& tile, c
     }
 }
 
+// This task's share of a head's table.
+inline float* table_share(const BackwardJob& job, std::int64_t batch, std::int64_t range, std::int64_t head) {
+  const BackwardWave& wave = job.wave;
+  return job.partial_table +
+         (((batch - wave.batch) * job.ranges + range) * wave.heads + head - wave.head) * job.problem.table.size;
+}
+
+inline void add_table_gradient(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
+  float* share = table_share(task.job, task.batch, task.range, tile.head);
+  for (int row = 0; row < tile.rows; ++row) {
+    const float* slopes = task.scratch.slopes + row * kBackwardKeys;
+    for_table(task.problem, query_of(task, tile.first_row + row), task.plan, block,
+              [&](int position, int count, int first, const std::int32_t* indices) {
+                if (indices == nullptr)
+                  store_first(share + first, add(load_floats(share + first, count), load(slopes + position)), count);
+                else
+                  for (int i = 0; i < count; ++i) share[indices[i]] += slopes[position + i];
+              });
+  }
+}
+
 // The first head (and batch) that a shared mask serves writes, the others add.
 inline void write_mask_gradient(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
   const FloatMask& mask = task.problem.mask;
@@ -70,6 +91,7 @@ inline void skip_mask_gradient(BackwardTask& task, const BackwardTile& tile, con
 inline void add_bias_gradients(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
   if (task.wanted.window_value != nullptr) add_window_gradient(task, tile, block);
   if (task.wanted.segment_value != nullptr) add_segment_gradient(task, tile, block);
+  if (task.wanted.table_value != nullptr) add_table_gradient(task, tile, block);
   if (task.wanted.mask.data != nullptr) write_mask_gradient(task, tile, block);
 }
 

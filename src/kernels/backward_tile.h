@@ -103,6 +103,7 @@ inline void general_weights(BackwardTask& task, const BackwardTile& tile, const 
   if (block.span_count > 1)
     if (const float* values = segment_values(task.problem, task.batch, tile.head, query))
       add_segments(values, false, task.plan, block, scores);
+  add_table(task.problem, tile.head, query, task.plan, block, scores);
   if (masks.mask != nullptr) add_mask(masks.mask + query * masks.mask_row, task.plan, block, scores);
   if (masks.blocked != nullptr) apply_blocked(masks.blocked + query * masks.blocked_row, task.plan, block, scores);
   const int width = round_up(block.length, kPanel);
@@ -184,13 +185,15 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
   const Stretches windows = windows_of(task, tile, block, row);
   const float* values = window_values(task.problem.windows, tile.head);
   const bool direct = direct_slopes(task, block) && moderate(task, tile, row, windows, values);
-  const bool masked = direct && task.problem.mask.data != nullptr;
+  const bool masked = direct && (task.problem.mask.data != nullptr || task.problem.table.value != nullptr);
   float floor[M];
   find_floors<M>(task, tile, block, row, rows, floor);
   if (masked) {
     const HeadMasks masks = masks_of(task.problem, task.batch, tile.head);
-    lay_tile_mask<M, kBackwardKeys>(masks.mask + query_of(task, tile.first_row + row) * masks.mask_row, masks.mask_row,
-                                    rows, job.wave.queries - tile.first_row - row - M, task.plan, block, weights);
+    const std::int64_t query_row = query_of(task, tile.first_row + row);
+    lay_tile_mask<M, kBackwardKeys>(task.problem, tile.head, query_row,
+                                    masks.mask == nullptr ? nullptr : masks.mask + query_row * masks.mask_row, rows,
+                                    job.wave.queries - tile.first_row - row - M, task.plan, block, weights);
   }
   if (direct) {
     (masked ? weight_panels<true, M> : weight_panels<false, M>)(query, tile.head_block.keys, task.sizes.key_width,

@@ -108,6 +108,63 @@ inline void lay_mask(const float* mask, const KeyPlan& plan, const KeyBlock& blo
   }
 }
 
+// The table of a head.
+inline const float* table_values(const TableBias& table, std::int64_t head) {
+  return table.value + (table.heads == 1 ? 0 : head) * table.size;
+}
+
+// Calls visit(position, count, indices) for the block, up to kLanes positions at a time: `first` is the index of the
+// first of them where they are neighbours in the table, else `indices` lists them.
+template <class Visit>
+inline __attribute__((always_inline)) void for_table(const AttentionProblem& problem, std::int64_t query,
+                                                     const KeyPlan& plan, const KeyBlock& block, const Visit& visit) {
+  const TableBias& table = problem.table;
+  if (table.index == nullptr) {
+    const std::int32_t code = table.query_code[query];
+    for (int c = 0; c < block.code_count; ++c) {
+      const CodeSpan& span = plan.codes[block.first_code + c];
+      for (int i = 0; i < span.count; i += kLanes)
+        visit(span.position + i, span.count - i < kLanes ? span.count - i : kLanes, span.code - code + i, nullptr);
+    }
+    return;
+  }
+  for (int r = 0; r < block.run_count; ++r) {
+    const KeyRun& run = plan.runs[block.first_run + r];
+    const std::int32_t* indices = table.index + query * problem.keys + run.key;
+    for (int i = 0; i < run.count; i += kLanes)
+      visit(run.position + i, run.count - i < kLanes ? run.count - i : kLanes, 0, indices + i);
+  }
+}
+
+// Adds a row's table values times log2(e) to its positions, or writes them; raises `highest` to the largest.
+template <bool kAdd>
+inline void lay_table(const AttentionProblem& problem, std::int64_t head, std::int64_t query, const KeyPlan& plan,
+                      const KeyBlock& block, float* to, Vec& highest) {
+  const float* table = table_values(problem.table, head);
+  const Vec unit = broadcast(kLog2E);
+  for_table(problem, query, plan, block, [&](int position, int count, int first, const std::int32_t* indices) {
+    Vec value;
+    if (indices == nullptr) {
+      value = load_floats(table + first, count);
+    } else {
+      float lanes[kLanes] = {};
+      for (int i = 0; i < count; ++i) lanes[i] = table[indices[i]];
+      value = load(lanes);
+    }
+    value = mul(value, unit);
+    if constexpr (kAdd) value = add_bias(load_first(to + position, count), value);
+    highest = max_number(highest, first_of(value, count));
+    store_first(to + position, value, count);
+  });
+}
+
+// Adds the table to the scores of a row.
+inline void add_table(const AttentionProblem& problem, std::int64_t head, std::int64_t query, const KeyPlan& plan,
+                      const KeyBlock& block, float* scores) {
+  Vec highest = zero();
+  if (problem.table.value != nullptr) lay_table<true>(problem, head, query, plan, block, scores, highest);
+}
+
 // Asks for the block's part of some rows of the mask, or of its gradient.
 inline void prefetch_mask(const float* row, std::int64_t row_stride, int rows, const KeyBlock& block) {
   for (int i = 0; i < rows; ++i)
@@ -115,17 +172,24 @@ inline void prefetch_mask(const float* row, std::int64_t row_stride, int rows, c
       __builtin_prefetch(row + i * row_stride + key);
 }
 
-// The mask of a tile's first `rows` rows, zeros in the other M - rows, to strips kStride apart; asks for the `next`
-// rows behind the tile. `mask` is the first row's. Returns the mask's largest value, at least 0.
+// Mask plus table of a tile's first `rows` rows, zeros in the other M - rows, to strips kStride apart; asks for the
+// mask's `next` rows behind the tile. `mask` is the one of row `query`, or null. Returns the largest value of mask and
+// of their sum, at least 0.
 template <int M, int kStride>
-inline float lay_tile_mask(const float* mask, std::int64_t mask_row, int rows, std::int64_t next, const KeyPlan& plan,
-                           const KeyBlock& block, float* strip) {
-  if (next > 0) prefetch_mask(mask + M * mask_row, mask_row, static_cast<int>(next < M ? next : M), block);
+inline float lay_tile_mask(const AttentionProblem& problem, std::int64_t head, std::int64_t query, const float* mask,
+                           int rows, std::int64_t next, const KeyPlan& plan, const KeyBlock& block, float* strip) {
+  const std::int64_t mask_row = problem.mask.strides.row;
+  if (next > 0 && mask != nullptr)
+    prefetch_mask(mask + M * mask_row, mask_row, static_cast<int>(next < M ? next : M), block);
   Vec highest = zero();
   for (int i = 0; i < M; ++i) {
     float* to = strip + i * kStride;
     if (i < rows) {
-      lay_mask(mask + i * mask_row, plan, block, to, highest);
+      if (mask != nullptr) lay_mask(mask + i * mask_row, plan, block, to, highest);
+      if (problem.table.value != nullptr && mask != nullptr)
+        lay_table<true>(problem, head, query + i, plan, block, to, highest);
+      else if (problem.table.value != nullptr)
+        lay_table<false>(problem, head, query + i, plan, block, to, highest);
       for (int j = block.length; j < round_up(block.length, kPanel); ++j) to[j] = 0;
     } else {
       for (int j = 0; j < block.length; j += kLanes) store(to + j, zero());

@@ -88,6 +88,7 @@ inline void few_bias(FewTask& task, const KeyBlock& block, std::int64_t head) {
     float* scores = strip + i * kForwardKeys;
     if (const float* values = segment_values(p, task.batch, head, i); values != nullptr && block.span_count > 0)
       add_segments(values, false, task.plan, block, scores);
+    add_table(p, head, i, task.plan, block, scores);
     if (masks.mask != nullptr) add_mask(masks.mask + i * masks.mask_row, task.plan, block, scores);
     if (masks.blocked != nullptr) apply_blocked(masks.blocked + i * masks.blocked_row, task.plan, block, scores);
     for (int j = positions_before(task.plan, block, row_end(p, task.batch, i)); j < round_up(block.length, kPanel); ++j)

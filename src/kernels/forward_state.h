@@ -118,6 +118,8 @@ struct ForwardTask {
   bool without_bias;          // finite window and segment values count as 0
   int segment;                // which one the sums outside windows belong to, or -1
 
+  // Whether mask or table are laid out on the strip before the scores.
+  bool laid() const { return masks.mask != nullptr || problem.table.value != nullptr; }
   // The [S] segment values of a row, or null.
   const float* segments_of(int row) const { return segment_values(problem, batch, head, first_query + row); }
   // The window entries of row i are entry_offsets()[i] .. entry_offsets()[i + 1].

@@ -81,11 +81,12 @@ inline void find_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row
   bias.windows = stretches_of(plan, tile, &block - task.plan.blocks);
   prefetch_stretches(plan, tile, &block - task.plan.blocks, task.window_value);
   find_shifts<Numbers, M>(task, block, row, bias);
-  bias.masked = task.masks.mask != nullptr && task.masks.blocked == nullptr;
+  bias.masked = task.laid() && task.masks.blocked == nullptr;
+  const std::int64_t query = task.first_query + row;
+  const float* mask = task.masks.mask == nullptr ? nullptr : task.masks.mask + query * task.masks.mask_row;
   const float highest_mask =
-      bias.masked ? lay_tile_mask<M, kForwardKeys>(task.masks.mask + (task.first_query + row) * task.masks.mask_row,
-                                                   task.masks.mask_row, task.rows - row, task.rows - row - M, task.plan,
-                                                   block, task.scratch.strip)
+      bias.masked ? lay_tile_mask<M, kForwardKeys>(task.problem, task.head, query, mask, task.rows - row,
+                                                   task.rows - row - M, task.plan, block, task.scratch.strip)
                   : 0.0f;
   bias.highest_window = highest_window(task, tile, bias.windows);
   bias.highest = highest_mask + bias.highest_window;
@@ -112,7 +113,7 @@ inline void count_removed(const ForwardTask<Numbers>& task, BlockBias& bias) {
 // 2. Whether the weights may be taken directly. A row that has no reference yet would have 0.
 template <class Numbers, int M>
 inline bool direct(const ForwardTask<Numbers>& task, int row, BlockBias& bias) {
-  if ((task.masks.mask != nullptr && !bias.masked) || task.masks.blocked != nullptr) return false;
+  if ((task.laid() && !bias.masked) || task.masks.blocked != nullptr) return false;
   if (bias.removed_segment) return false;
   bool every = bias.highest_window <= kLargestFactor;
   for (int i = 0; i < M; ++i) {
@@ -294,6 +295,7 @@ inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, in
     float* scores = task.scratch.strip + i * kForwardKeys;
     const std::int64_t query_row = task.first_query + row + i;
     if (!bias.one_value) add_segments(task.segments_of(row + i), task.without_bias, task.plan, block, scores);
+    if (!bias.masked) add_table(task.problem, task.head, query_row, task.plan, block, scores);
     if (task.masks.mask != nullptr && !bias.masked)
       add_mask(task.masks.mask + query_row * task.masks.mask_row, task.plan, block, scores);
     if (task.masks.blocked != nullptr)

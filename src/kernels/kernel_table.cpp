@@ -134,6 +134,7 @@ const KernelTable& CAMBER_KERNEL_TABLE() {
                                       .backward_prepare = prepare_rows,
                                       .backward_task = run_backward,
                                       .backward_finish = backward_finish,
+                                      .backward_finish_table = finish_table,
                                       .sparse = {.scratch = sparse_scratch,
                                                  .forward_rows = sparse_forward_rows,
                                                  .backward_rows = sparse_backward_rows,

@@ -4,7 +4,8 @@
 
 namespace camber::kernels {
 
-KeyPlans::KeyPlans(const AttentionProblem& problem, int block_keys, bool with_segments) : block_keys_(block_keys) {
+KeyPlans::KeyPlans(const AttentionProblem& problem, int block_keys, bool with_segments)
+    : block_keys_(block_keys), key_code_(problem.table.value == nullptr ? nullptr : problem.table.key_code) {
   const bool each_batch = problem.key_lengths != nullptr || problem.key_padding != nullptr ||
                           (problem.segments.offsets != nullptr && problem.segments.available != nullptr);
   const std::int64_t count = each_batch ? problem.batches : std::min<std::int64_t>(problem.batches, 1);
@@ -14,7 +15,7 @@ KeyPlans::KeyPlans(const AttentionProblem& problem, int block_keys, bool with_se
   }
   batch_begin_.push_back(blocks_.size());
   for (std::size_t b = 0; b + 1 < batch_begin_.size(); ++b)
-    plans_.push_back({blocks_.data() + batch_begin_[b], runs_.data(), spans_.data(),
+    plans_.push_back({blocks_.data() + batch_begin_[b], runs_.data(), spans_.data(), codes_.data(),
                       static_cast<std::int64_t>(batch_begin_[b + 1] - batch_begin_[b])});
 }
 
@@ -47,7 +48,8 @@ void KeyPlans::add_keys(std::int64_t key, std::int64_t count, std::int32_t segme
   while (count > 0) {
     if (blocks_.size() == batch_begin_.back() || blocks_.back().length == block_keys_)
       blocks_.push_back(
-          {key, key, static_cast<std::int32_t>(runs_.size()), 0, static_cast<std::int32_t>(spans_.size()), 0, 0});
+          {key, key, static_cast<std::int32_t>(runs_.size()), 0, static_cast<std::int32_t>(spans_.size()), 0,
+           static_cast<std::int32_t>(codes_.size()), 0, 0});
     KeyBlock& block = blocks_.back();
     const auto taken = static_cast<std::int32_t>(std::min<std::int64_t>(count, block_keys_ - block.length));
     if (block.run_count > 0 && runs_.back().key + runs_.back().count == key) {
@@ -64,10 +66,25 @@ void KeyPlans::add_keys(std::int64_t key, std::int64_t count, std::int32_t segme
         ++block.span_count;
       }
     }
+    if (key_code_ != nullptr) add_codes(key, block.length, taken);
     block.length += taken;
     block.end_key = key + taken;
     key += taken;
     count -= taken;
+  }
+}
+
+void KeyPlans::add_codes(std::int64_t key, std::int32_t position, std::int32_t count) {
+  KeyBlock& block = blocks_.back();
+  for (std::int32_t i = 0; i < count; ++i) {
+    const std::int32_t code = key_code_[key + i];
+    if (block.code_count > 0 && codes_.back().code + codes_.back().count == code &&
+        codes_.back().position + codes_.back().count == position + i) {
+      ++codes_.back().count;
+    } else {
+      codes_.push_back({code, position + i, 1});
+      ++block.code_count;
+    }
   }
 }
 

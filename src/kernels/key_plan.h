@@ -20,11 +20,14 @@ class KeyPlans {
  private:
   void add_batch(const AttentionProblem& problem, std::int64_t batch, bool with_segments);
   void add_keys(std::int64_t key, std::int64_t count, std::int32_t segment);
+  void add_codes(std::int64_t key, std::int32_t position, std::int32_t count);
 
   int block_keys_;
   std::vector<KeyBlock> blocks_;
   std::vector<KeyRun> runs_;
   std::vector<SegmentSpan> spans_;
+  std::vector<CodeSpan> codes_;
+  const std::int32_t* key_code_;
   std::vector<std::size_t> batch_begin_;
   std::vector<KeyPlan> plans_;
 };

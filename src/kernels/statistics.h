@@ -14,7 +14,7 @@ struct BlockBias {
   int kept[kTileRows];     // positions that each row sees: the block's, or fewer where its keys end in the block
   int seen;                // the most of them
   int width;               // positions that are computed, whole panels
-  bool masked;             // the strip holds the float mask, in all panels
+  bool masked;             // the strip holds mask plus table, in all panels
   bool one_value;          // the block's segments have one value in every row, 0 without segments
   bool removed_segment;    // they have several, and one of them is -inf
   float shift[kTileRows];  // the segments' largest value: whole + start

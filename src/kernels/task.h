@@ -27,17 +27,23 @@ struct KeyRun {
 struct SegmentSpan {
   std::int32_t segment, position, count;
 };
+/// Neighbouring positions of a block whose keys have rising codes, code + i for i < count.
+struct CodeSpan {
+  std::int32_t code, position, count;
+};
 /// Up to kForwardKeys (kBackwardKeys) keys in rising order; keys that no row may see are left out.
 struct KeyBlock {
   std::int64_t first_key, end_key;
   std::int32_t first_run, run_count;
   std::int32_t first_span, span_count;  // span_count 0: no segments
+  std::int32_t first_code, code_count;  // code_count 0: no codes
   std::int32_t length;                  // positions in use
 };
 struct KeyPlan {
   const KeyBlock* blocks;
   const KeyRun* runs;
   const SegmentSpan* spans;
+  const CodeSpan* codes;
   std::int64_t block_count;
 };
 
@@ -108,6 +114,7 @@ struct BackwardJob {
   float* row_terms;        // [batches, heads, 2, padded_rows]: logsumexp * log2(e), delta - grad_logsumexp
   float* partial_query;    // [ranges, batches, heads, padded_rows, padded D]
   float* partial_segment;  // [ranges, batches, segment heads, padded_rows]
+  float* partial_table;    // [batches, ranges, heads, table size]
 };
 
 /// The entry points of one instruction set. `scratch` is aligned to 64 bytes and belongs to the running slot.
@@ -124,6 +131,7 @@ struct KernelTable {
   void (*backward_prepare)(const BackwardJob& job, std::int64_t head_of_wave);  // rows of one (batch, head)
   void (*backward_task)(const BackwardJob& job, std::int64_t task, std::byte* scratch);
   void (*backward_finish)(const BackwardJob& job, std::int64_t head_of_wave);  // adds the ranges
+  void (*backward_finish_table)(const BackwardJob& job, std::int64_t head_of_table);
   SparseKernels sparse;
   ConvolutionKernels convolution;
 };

@@ -47,7 +47,11 @@ void check_devices(const AttentionArguments& a) {
                                                                             "blocked_mask",
                                                                             "key_padding_mask",
                                                                             "key_lengths",
-                                                                            "row_lengths"};
+                                                                            "row_lengths",
+                                                                            "table_value",
+                                                                            "table_index",
+                                                                            "query_code",
+                                                                            "key_code"};
   const auto tensors = a.tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i] == &a.segment_offsets && tensors[i]->defined() && tensors[i]->is_cpu()) continue;
@@ -107,6 +111,31 @@ void check_bias(const AttentionArguments& a) {
                       "[biased_attention] segment_value must be float [B, 1 or H, Q, S] = [", a.q.sym_size(0),
                       ", 1 or ", a.q.sym_size(1), ", ", a.q.sym_size(2), ", ", s, "], got ", describe(value));
   }
+}
+
+void check_table(const AttentionArguments& a) {
+  const bool by_codes = a.query_code.defined() && a.key_code.defined() && !a.table_index.defined();
+  const bool by_index = a.table_index.defined() && !a.query_code.defined() && !a.key_code.defined();
+  if (!a.table_value.defined()) {
+    TORCH_CHECK_VALUE(!a.table_index.defined() && !a.query_code.defined() && !a.key_code.defined(),
+                      "[biased_attention] table_index, query_code and key_code need table_value");
+    return;
+  }
+  TORCH_CHECK_VALUE(by_codes || by_index,
+                    "[biased_attention] table_value must come with table_index, or with query_code and key_code");
+  TORCH_CHECK_VALUE(is_float(a.table_value) && a.table_value.dim() == 2 &&
+                        (a.table_value.sym_size(0) == 1 || a.table_value.sym_size(0) == a.q.sym_size(1)),
+                    "[biased_attention] table_value must be float [1 or H, T] = [1 or ", a.q.sym_size(1), ", T], got ",
+                    describe(a.table_value));
+  const auto check_codes = [](const char* name, const at::Tensor& codes, const char* shape,
+                              const c10::SymDimVector& sizes) {
+    check_type(name, codes, at::kInt, shape);
+    TORCH_CHECK_VALUE(codes.sym_sizes() == c10::SymIntArrayRef(sizes), "[biased_attention] ", name, " must be ", shape,
+                      " = ", c10::SymIntArrayRef(sizes), ", got ", codes.sym_sizes());
+  };
+  if (by_index) check_codes("table_index", a.table_index, "int32 [Q, K]", {a.q.sym_size(2), a.k.sym_size(2)});
+  if (by_codes) check_codes("query_code", a.query_code, "int32 [Q]", {a.q.sym_size(2)});
+  if (by_codes) check_codes("key_code", a.key_code, "int32 [K]", {a.k.sym_size(2)});
 }
 
 // [1|B, 1|H, Q, K]
@@ -177,7 +206,11 @@ std::array<at::Tensor*, AttentionArguments::kTensors> AttentionArguments::tensor
           &blocked_mask,
           &key_padding_mask,
           &key_lengths,
-          &row_lengths};
+          &row_lengths,
+          &table_value,
+          &table_index,
+          &query_code,
+          &key_code};
 }
 
 std::array<const at::Tensor*, AttentionArguments::kTensors> AttentionArguments::tensors() const {
@@ -188,7 +221,7 @@ std::array<const at::Tensor*, AttentionArguments::kTensors> AttentionArguments::
 }
 
 std::array<const at::Tensor*, kGradients> AttentionArguments::differentiable() const {
-  return {&q, &k, &v, &window_value, &segment_value, &attn_mask};
+  return {&q, &k, &v, &window_value, &segment_value, &attn_mask, &table_value};
 }
 
 bool AttentionArguments::any_of_python() const {
@@ -217,6 +250,7 @@ void check_shapes(const AttentionArguments& arguments) {
   check_devices(arguments);
   check_qkv(arguments);
   check_bias(arguments);
+  check_table(arguments);
   check_masks(arguments);
 }
 
@@ -237,6 +271,28 @@ void check_backward_shapes(const AttentionArguments& a, const BackwardTensors& t
   if (t.grad_logsumexp.defined()) check("grad_logsumexp", t.grad_logsumexp, rows, a.compute_type());
 }
 
+namespace {
+
+// The smallest and the largest entry that the codes or the index name lie in the table.
+void check_table_entries(const AttentionArguments& a) {
+  if (!a.table_value.defined() || a.queries() == 0 || a.keys() == 0) return;
+  const auto ends = [](const at::Tensor& codes) {
+    return std::pair{codes.min().item<std::int64_t>(), codes.max().item<std::int64_t>()};
+  };
+  std::pair<std::int64_t, std::int64_t> found;
+  if (a.table_index.defined()) {
+    found = ends(a.table_index);
+  } else {
+    const auto keys = ends(a.key_code), queries = ends(a.query_code);
+    found = {keys.first - queries.second, keys.second - queries.first};
+  }
+  TORCH_CHECK_VALUE(found.first >= 0 && found.second < a.table_value.size(1), "[biased_attention] ",
+                    a.table_index.defined() ? "table_index" : "key_code - query_code",
+                    " must lie in 0 .. T-1 = ", a.table_value.size(1) - 1, ", got ", found.first, " to ", found.second);
+}
+
+}  // namespace
+
 void check_indices(const AttentionArguments& a) {
   if (a.row_offsets.defined()) check_rows("biased_attention", a.row_offsets, a.key_index, a.keys());
   if (a.segment_offsets.defined())
@@ -250,6 +306,7 @@ void check_indices(const AttentionArguments& a) {
                         " must lie in 0 .. K = ", a.keys(), ", got ", length, " for ", item, " ", i);
     }
   };
+  check_table_entries(a);
   check_lengths("key_lengths", a.key_lengths, "batch element");
   check_lengths("row_lengths", a.row_lengths, "row");
 }
@@ -259,6 +316,7 @@ void check_contents(const AttentionArguments& a) {
   check_bias_values("biased_attention", "window_value", a.window_value, a.compute_type());
   check_bias_values("biased_attention", "segment_value", a.segment_value, a.compute_type());
   check_bias_values("biased_attention", "attn_mask", a.attn_mask, a.compute_type());
+  check_bias_values("biased_attention", "table_value", a.table_value, a.compute_type());
 }
 
 ForwardResult empty_results(const AttentionArguments& a) {
@@ -308,6 +366,18 @@ at::Tensor all_removed_keys(const AttentionArguments& a) {
   return rows.empty() ? at::Tensor{} : at::stack(rows);
 }
 
+at::Tensor table_entries(const AttentionArguments& a, std::int64_t q0, std::int64_t q1) {
+  if (a.table_index.defined()) return a.table_index.slice(0, q0, q1).to(at::kLong);
+  return a.key_code.to(at::kLong).unsqueeze(0) - a.query_code.slice(0, q0, q1).to(at::kLong).unsqueeze(1);
+}
+
+at::Tensor table_scores(const AttentionArguments& a, std::int64_t q0, std::int64_t q1) {
+  const auto entries = table_entries(a, q0, q1);
+  return a.table_value.to(a.compute_type())
+      .index_select(1, entries.flatten())
+      .view({a.table_value.size(0), q1 - q0, a.keys()});
+}
+
 at::Tensor beyond_row_lengths(const AttentionArguments& a, std::int64_t q0, std::int64_t q1) {
   const auto lengths = a.row_lengths.slice(1, q0, q1).unsqueeze(-1);
   return at::arange(a.keys(), lengths.options()).ge(lengths);
@@ -318,7 +388,7 @@ AttentionArguments with_rows_blocked(const AttentionArguments& a) {
   if (!a.row_lengths.defined()) return blocked;
   const auto beyond = beyond_row_lengths(a, 0, a.queries()).unsqueeze(1);
   blocked.blocked_mask = a.blocked_mask.defined() ? a.blocked_mask.logical_or(beyond) : beyond;
-  blocked.row_lengths = {};
+  blocked.row_lengths.reset();
   return blocked;
 }
 
@@ -331,7 +401,7 @@ std::vector<std::int64_t> host_offsets(const at::Tensor& offsets) {
 bool holds_non_finite(const AttentionArguments& a) {
   for (const at::Tensor* tensor : {&a.q, &a.k, &a.v})
     if (!std::isfinite(tensor->sum(at::kDouble).item<double>())) return true;
-  for (const at::Tensor* tensor : {&a.window_value, &a.segment_value, &a.attn_mask})
+  for (const at::Tensor* tensor : {&a.window_value, &a.segment_value, &a.attn_mask, &a.table_value})
     if (tensor->defined() && std::isnan(tensor->sum(at::kDouble).item<double>())) return true;
   return false;
 }

@@ -16,7 +16,7 @@
 namespace camber::ops {
 
 /// The differentiable inputs, in the order in which biased_attention_backward takes and returns them.
-enum Gradient { kQuery, kKey, kValue, kWindowValue, kSegmentValue, kAttnMask, kGradients };
+enum Gradient { kQuery, kKey, kValue, kWindowValue, kSegmentValue, kAttnMask, kTableValue, kGradients };
 using Needs = std::array<bool, kGradients>;
 
 struct AttentionArguments {
@@ -24,13 +24,14 @@ struct AttentionArguments {
   at::Tensor row_offsets{}, key_index{}, window_value{};
   at::Tensor segment_offsets{}, segment_value{}, segment_available{};
   at::Tensor attn_mask{}, blocked_mask{}, key_padding_mask{}, key_lengths{}, row_lengths{};
+  at::Tensor table_value{}, table_index{}, query_code{}, key_code{};
   std::optional<double> softmax_scale{};
   double dropout = 0;
   std::int64_t seed = 0;
   bool statistics = false;
   std::string implementation = "auto";
 
-  static constexpr std::size_t kTensors = 14;
+  static constexpr std::size_t kTensors = 18;
   /// All tensors in the order of the schema.
   std::array<at::Tensor*, kTensors> tensors();
   std::array<const at::Tensor*, kTensors> tensors() const;
@@ -91,6 +92,11 @@ at::Tensor removed_keys(const AttentionArguments& arguments, std::int64_t b);
 
 /// The same for the whole batch, [B, K].
 at::Tensor all_removed_keys(const AttentionArguments& arguments);
+
+/// int64 [q1-q0, K]: which entry of the table each score takes.
+at::Tensor table_entries(const AttentionArguments& arguments, std::int64_t q0, std::int64_t q1);
+/// [1|H, q1-q0, K] in the compute type: the table's values there.
+at::Tensor table_scores(const AttentionArguments& arguments, std::int64_t q0, std::int64_t q1);
 
 /// Bool [1|B, q1-q0, K]: the keys behind the end of each row q0 .. q1, by row_lengths.
 at::Tensor beyond_row_lengths(const AttentionArguments& arguments, std::int64_t q0, std::int64_t q1);

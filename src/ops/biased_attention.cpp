@@ -20,7 +20,7 @@
 #include "ops/attention_arguments.h"
 #include "ops/implementation_choice.h"
 
-// The operator camber::biased_attention: its kernels are boxed, so that the 19 arguments of its schema are taken apart
+// The operator camber::biased_attention: its kernels are boxed, so that the 23 arguments of its schema are taken apart
 // in one place (pop_arguments) and put together in one place (push_arguments).
 namespace camber::ops {
 namespace {
@@ -333,6 +333,12 @@ AttentionArguments arguments_of(const at::Tensor& q, const at::Tensor& k, const 
   if (bias.segments) {
     a.segment_offsets = bias.segments->offsets;
     a.segment_value = tensor(bias.segments->value);
+  }
+  if (bias.table) {
+    a.table_value = bias.table->value;
+    a.table_index = tensor(bias.table->index);
+    a.query_code = tensor(bias.table->query_code);
+    a.key_code = tensor(bias.table->key_code);
   }
   a.segment_available = tensor(options.masks.segment_available);
   a.attn_mask = tensor(options.masks.attn_mask);

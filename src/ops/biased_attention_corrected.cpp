@@ -249,6 +249,8 @@ std::vector<std::string> corrected_obstacles(const AttentionArguments& a) {
   auto obstacles = choose_stock_operator(a).obstacles;
   if (a.dropout > 0)
     obstacles.emplace_back("corrected: dropout is a function of its counters, not of torch's operator");
+  if (a.table_value.defined())
+    obstacles.emplace_back("corrected: a table adds to every score, which torch's operators take as a dense mask only");
   if (a.statistics) obstacles.emplace_back("corrected: row statistics need every weight");
   if (a.attn_mask.defined() && a.attn_mask.requires_grad())
     obstacles.emplace_back("corrected: attn_mask requires a gradient, which torch's operators do not give");

@@ -40,6 +40,18 @@ void prepare_bias(const AttentionArguments& a, Prepared& prepared) {
                        .heads = value.size(0),
                        .entries = value.size(1)};
   }
+  if (a.table_value.defined()) {
+    const auto value = prepared.keep(a.table_value.to(at::kFloat).contiguous());
+    const auto codes = [&](const at::Tensor& tensor) {
+      return tensor.defined() ? prepared.keep(tensor.contiguous()).const_data_ptr<std::int32_t>() : nullptr;
+    };
+    problem.table = {.value = value.const_data_ptr<float>(),
+                     .heads = value.size(0),
+                     .size = value.size(1),
+                     .index = codes(a.table_index),
+                     .query_code = codes(a.query_code),
+                     .key_code = codes(a.key_code)};
+  }
   if (!a.segment_offsets.defined()) return;
   problem.segments.offsets = prepared.keep(a.segment_offsets.contiguous()).const_data_ptr<std::int64_t>();
   problem.segments.count = a.segments();
@@ -166,6 +178,7 @@ std::array<at::Tensor, kGradients> fused_backward(const AttentionArguments& a, c
                      .v = target(kValue),
                      .window_value = pointer(kWindowValue),
                      .segment_value = pointer(kSegmentValue),
+                     .table_value = pointer(kTableValue),
                      .mask = target(kAttnMask)});
   for (std::size_t i = 0; i < kGradients; ++i)
     if (needs[i]) gradients[i] = gradients[i].to(inputs[i]->scalar_type());

@@ -41,6 +41,7 @@ ForwardResult reference_forward(const AttentionArguments& arguments) {
     v = v.masked_fill(column, 0);
   }
   auto base = at::matmul(q, k.transpose(-1, -2)) * a.scale();
+  if (a.table_value.defined()) base = add_bias(base, table_scores(a, 0, a.queries()));
   if (a.attn_mask.defined()) base = add_bias(base, a.attn_mask.to(type));
   if (a.blocked_mask.defined()) base = base.masked_fill(a.blocked_mask, -kInfinity);
   if (removed.defined()) base = base.masked_fill(removed, -kInfinity);

@@ -98,6 +98,7 @@ at::Tensor base_scores(const Stream& stream, const Element& element, const Chunk
   const auto piece = [&](const at::Tensor& mask) {
     return mask[mask.size(0) == 1 ? 0 : element.b].slice(1, chunk.q0, chunk.q1);
   };
+  if (a.table_value.defined()) add_bias_to(scores, table_scores(a, chunk.q0, chunk.q1), stream.careful);
   if (a.attn_mask.defined()) add_bias_to(scores, piece(a.attn_mask).to(stream.type), stream.careful);
   if (a.blocked_mask.defined()) scores.masked_fill_(piece(a.blocked_mask), -kInfinity);
   if (a.row_lengths.defined())
@@ -219,6 +220,9 @@ void backward_chunk(const Stream& stream, const Element& element, const Chunk& c
                                             stream.segment_offsets[static_cast<std::size_t>(s) + 1])
                                      .sum(-1));
   }
+  if (needs[kTableValue])
+    gradients[kTableValue].index_add_(1, table_entries(a, chunk.q0, chunk.q1).flatten(),
+                                      sum_heads_to(ds, a.table_value.size(0)).flatten(1));
   if (needs[kAttnMask]) {
     const auto& mask = a.attn_mask;
     gradients[kAttnMask][mask.size(0) == 1 ? 0 : b].slice(1, chunk.q0, chunk.q1).add_(sum_heads_to(ds, mask.size(1)));

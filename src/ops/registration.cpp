@@ -25,6 +25,10 @@ const Arguments kBiasedAttention{{"Tensor", "query"},
                                  {"Tensor?", "key_padding_mask", "None"},
                                  {"Tensor?", "key_lengths", "None"},
                                  {"Tensor?", "row_lengths", "None"},
+                                 {"Tensor?", "table_value", "None"},
+                                 {"Tensor?", "table_index", "None"},
+                                 {"Tensor?", "query_code", "None"},
+                                 {"Tensor?", "key_code", "None"},
                                  {"float?", "softmax_scale", "None"},
                                  {"float", "dropout", "0.0"},
                                  {"int", "seed", "0"},
@@ -75,7 +79,7 @@ TORCH_LIBRARY(camber, m) {
   define(backward_schema(
       "biased_attention",
       {{"Tensor", "grad_output"}, {"Tensor?", "grad_logsumexp"}, {"Tensor", "output"}, {"Tensor", "logsumexp"}},
-      kBiasedAttention, "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"));
+      kBiasedAttention, "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"));
   define(forward_schema("sparse_attention", kSparseAttention, "(Tensor output, Tensor logsumexp)"));
   define(backward_schema("sparse_attention", {{"Tensor", "grad_output"}, {"Tensor", "output"}, {"Tensor", "logsumexp"}},
                          kSparseAttention, "(Tensor, Tensor, Tensor, Tensor)"));

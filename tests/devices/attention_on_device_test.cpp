@@ -27,6 +27,10 @@ AttentionTestInputs on_device(const AttentionTestInputs& in) {
     for (at::Tensor* t : {&moved.bias.windows->row_offsets, &moved.bias.windows->key_index, &moved.bias.windows->value})
       *t = t->to(test_device());
   if (moved.bias.segments) move(moved.bias.segments->value);  // the offsets stay on the host
+  if (moved.bias.table) {
+    moved.bias.table->value = moved.bias.table->value.to(test_device());
+    for (auto* codes : {&moved.bias.table->index, &moved.bias.table->query_code, &moved.bias.table->key_code}) move(*codes);
+  }
   auto& masks = moved.options.masks;
   for (auto* mask :
        {&masks.attn_mask, &masks.blocked_mask, &masks.key_padding_mask, &masks.key_lengths, &masks.row_lengths,
@@ -46,7 +50,7 @@ TEST_P(DeviceCase, AutoIsWithinTheBoundOfFloat) {
   const auto in = on_device(exact.to(at::kFloat));
   AttentionReport report;
   const auto actual = attend(in, Implementation::kAuto, false, &report);
-  EXPECT_EQ(report.ran, GetParam().dropout > 0 ? Implementation::kStreamed : Implementation::kCorrected)
+  EXPECT_EQ(report.ran, GetParam().correctable() ? Implementation::kCorrected : Implementation::kStreamed)
       << report.sentence();
   EXPECT_EQ(actual.output.device(), test_device());
   EXPECT_TRUE(close_to_largest(actual.output.cpu(), expected.output, bound));

@@ -76,6 +76,30 @@ void make_segments(const Case& c, random::Stream stream, CaseData& data) {
   }
 }
 
+// Codes of positions in a row, or on a grid seven wide, or indices without any order.
+void make_table(const Case& c, random::Stream stream, CaseData& data) {
+  const auto code = [&](std::int64_t i) {
+    return static_cast<std::int32_t>(c.table_form == 1 ? i / 7 * 13 + i % 7 : i);
+  };
+  TableBias& table = data.problem.table;
+  table.heads = c.table_heads == 1 ? 1 : c.heads;
+  table.size = 37;
+  if (c.table_form == 2) {
+    for (std::int64_t i = 0; i < c.queries * c.keys; ++i)
+      data.table_index.push_back(static_cast<std::int32_t>(stream.integer(37)));
+    table.index = data.table_index.data();
+  } else {
+    table.size = code(c.keys) + code(c.queries);
+    for (std::int64_t i = 0; i < c.queries; ++i) data.query_code.push_back(code(i) - code(c.queries - 1));
+    for (std::int64_t j = 0; j < c.keys; ++j) data.key_code.push_back(code(j));
+    table.query_code = data.query_code.data();
+    table.key_code = data.key_code.data();
+  }
+  data.table_value = normal(stream.at("value"), table.heads * table.size, c.bias_size);
+  remove_some(stream.at("removed"), c.removed, data.table_value);
+  table.value = data.table_value.data();
+}
+
 void make_masks(const Case& c, random::Stream stream, CaseData& data) {
   const auto strides = [&](int one_batch, int one_head) {
     const std::int64_t plane = c.queries * c.keys, head_planes = one_head == 1 ? 1 : c.heads;
@@ -177,6 +201,7 @@ CaseData::CaseData(const Case& c, std::uint64_t seed) {
   problem.v = {halve(v, v16), layout(c, c.keys, c.value_width)};
   if (c.window_heads >= 0) make_windows(c, stream.at("windows"), *this);
   if (c.segments > 0) make_segments(c, stream.at("segments"), *this);
+  if (c.table_heads >= 0) make_table(c, stream.at("table"), *this);
   make_masks(c, stream.at("masks"), *this);
   grad_output = normal(stream.at("grad_output"), rows() * c.value_width, 1);
   halve(grad_output, grad_output16);
@@ -285,6 +310,15 @@ std::vector<Case> feature_cases() {
     c.mask_batches = 1, c.mask_heads = 1, c.padding = c.lengths = true, c.removed = 0.05, c.dropout = 0.1;
   });
   add("causal", [](Case& c) { c.queries = 300, c.keys = 300, c.row_lengths = 1, c.batches = 1; });
+  add("table_of_distances", [](Case& c) { c.table_heads = 0; });
+  add("table_of_offsets", [](Case& c) { c.table_heads = 0, c.table_form = 1, c.queries = c.keys = 49; });
+  add("table_shared_by_heads", [](Case& c) { c.table_heads = 1, c.removed = 0.1; });
+  add("table_by_index", [](Case& c) { c.table_heads = 0, c.table_form = 2, c.mask_batches = c.mask_heads = 1; });
+  add("table_and_everything", [](Case& c) {
+    c.table_heads = 0, c.table_form = 1, c.row_lengths = 2, c.window_heads = 1, c.segments = 6, c.segment_heads = 1;
+    c.mask_batches = 0, c.mask_heads = 1, c.blocked_batches = c.blocked_heads = 1, c.padding = c.lengths = true;
+    c.absent_segment = true, c.removed = 0.05, c.dropout = 0.1, c.type = ElementType::float16;
+  });
   add("mask_far_below_zero", [](Case& c) { c.mask_batches = 1, c.mask_heads = 1, c.mask_shift = -300, c.keys = 200; });
   add("dropout", [](Case& c) { c.dropout = 0.25; });
   add("dropout_and_everything", [](Case& c) {

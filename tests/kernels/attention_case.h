@@ -25,6 +25,8 @@ struct Case {
   int mask_batches = -1, mask_heads = -1;        // -1: none; 1: broadcast; 0: full
   int blocked_batches = -1, blocked_heads = -1;  // likewise
   double blocked_share = 0.3;
+  std::int64_t table_heads = -1;                 // -1: none; 1: shared; 0: each its own
+  int table_form = 0;                            // 0: 1-D distance; 1: offsets on a grid; 2: any index
   double mask_shift = 0;  // added to the mask
   bool padding = false, lengths = false;
   int row_lengths = 0;  // 0: none; 1: shared by the batches; 2: each its own
@@ -41,8 +43,8 @@ struct CaseData {
   std::vector<float> q, k, v;
   std::vector<std::uint16_t> q16, k16, v16, grad_output16;
   std::vector<std::int64_t> row_offsets, segment_offsets, key_lengths, row_lengths;
-  std::vector<std::int32_t> key_index;
-  std::vector<float> window_value, segment_value, mask;
+  std::vector<std::int32_t> key_index, table_index, query_code, key_code;
+  std::vector<float> window_value, segment_value, table_value, mask;
   std::unique_ptr<bool[]> available, blocked, padding;
   // What flows back, [B, H, Q, Dv] and [B, H, Q].
   std::vector<float> grad_output, grad_logsumexp;

@@ -31,6 +31,12 @@ struct Loops {
   }
   std::int64_t window_base(std::int64_t h) const { return (p.windows.heads == 1 ? 0 : h) * p.windows.entries; }
 
+  std::size_t table_entry(std::int64_t h, std::int64_t i, std::int64_t j) const {
+    const TableBias& t = p.table;
+    const std::int64_t index = t.index != nullptr ? t.index[i * p.keys + j] : t.key_code[j] - t.query_code[i];
+    return static_cast<std::size_t>((t.heads == 1 ? 0 : h) * t.size + index);
+  }
+
   bool removed(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j, std::int64_t segment) const {
     if (p.key_lengths != nullptr && j >= p.key_lengths[b]) return true;
     if (p.row_lengths.data != nullptr && j >= p.row_lengths.data[b * p.row_lengths.batch_stride + i]) return true;
@@ -59,6 +65,7 @@ struct Loops {
                    data.k[at(p.k.strides, b, h, j) + static_cast<std::size_t>(d)];
       double score = static_cast<double>(p.softmax_scale) * product, bias = 0;
       if (p.mask.data != nullptr) score += p.mask.data[at(p.mask.strides, b, h, i) + k];
+      if (p.table.value != nullptr) score += p.table.value[table_entry(h, i, j)];
       if (r.window_entry[k] >= 0) bias += p.windows.value[window_base(h) + r.window_entry[k]];
       if (p.segments.value != nullptr) bias += p.segments.value[segment_row(b, h, i) + r.segment[k]];
       if (removed(b, h, i, j, r.segment[k])) score = kNoScore;
@@ -133,6 +140,7 @@ struct Loops {
         result.grad_window[static_cast<std::size_t>(window_base(h) + r.window_entry[j])] += dz;
       if (p.segments.value != nullptr)
         result.grad_segment[static_cast<std::size_t>(segment_row(b, h, i) + r.segment[j])] += dz;
+      if (p.table.value != nullptr) result.grad_table[table_entry(h, i, static_cast<std::int64_t>(j))] += dz;
       if (p.mask.data != nullptr) result.grad_mask[at(p.mask.strides, b, h, i) + j] += dz;
     }
   }
@@ -151,6 +159,7 @@ struct Loops {
     result.grad_window.resize(data.window_value.size());
     result.grad_segment.resize(data.segment_value.size());
     result.grad_mask.resize(data.mask.size());
+    result.grad_table.resize(data.table_value.size());
     for (std::int64_t b = 0; b < p.batches; ++b)
       for (std::int64_t h = 0; h < p.heads; ++h)
         for (std::int64_t i = 0; i < p.queries; ++i) {

@@ -75,6 +75,10 @@ BackwardRun run_backward(const CaseData& data, const ForwardRun& forward, Isa is
     run.segment.assign(data.segment_value.size(), NAN);
     gradients.segment_value = run.segment.data();
   }
+  if ((wanted & kTable) != 0 && p.table.value != nullptr) {
+    run.table.assign(data.table_value.size(), NAN);
+    gradients.table_value = run.table.data();
+  }
   if ((wanted & kMask) != 0 && p.mask.data != nullptr) {
     run.mask.assign(data.mask.size(), NAN);
     gradients.mask = {run.mask.data(), p.mask.strides};

@@ -16,10 +16,19 @@ ForwardRun run_forward(const CaseData& data, Isa isa, bool statistics = false, c
 
 /// Gradients, contiguous [B, H, rows, width] or the shape of the values; empty where not wanted.
 struct BackwardRun {
-  std::vector<float> q, k, v, window, segment, mask;
+  std::vector<float> q, k, v, window, segment, mask, table;
 };
 
-enum Wanted : unsigned { kQ = 1, kK = 2, kV = 4, kWindow = 8, kSegment = 16, kMask = 32, kAllGradients = 63 };
+enum Wanted : unsigned {
+  kQ = 1,
+  kK = 2,
+  kV = 4,
+  kWindow = 8,
+  kSegment = 16,
+  kMask = 32,
+  kTable = 64,
+  kAllGradients = 127
+};
 
 BackwardRun run_backward(const CaseData& data, const ForwardRun& forward, Isa isa, unsigned wanted = kAllGradients,
                          const ParallelFor& parallel = {});

@@ -16,6 +16,7 @@ void check_backward(const Case& c) {
     expect_close(found.v, expected.grad_v, allowed * largest(expected.grad_v), "dv");
     expect_close(found.window, expected.grad_window, allowed * largest(expected.grad_window), "dwindow");
     expect_close(found.segment, expected.grad_segment, allowed * largest(expected.grad_segment), "dsegment");
+    expect_close(found.table, expected.grad_table, allowed * largest(expected.grad_table), "dtable");
     expect_close(found.mask, expected.grad_mask, allowed * largest(expected.grad_mask), "dmask");
   }
 }

@@ -23,6 +23,12 @@ class GuardedProblem {
     }
     if (p.segments.offsets != nullptr) p.segments.offsets = copy(data.segment_offsets);
     if (p.segments.value != nullptr) p.segments.value = copy(data.segment_value);
+    if (p.table.value != nullptr) {
+      p.table.value = copy(data.table_value);
+      p.table.index = copy(p.table.index, static_cast<std::int64_t>(data.table_index.size()));
+      p.table.query_code = copy(p.table.query_code, static_cast<std::int64_t>(data.query_code.size()));
+      p.table.key_code = copy(p.table.key_code, static_cast<std::int64_t>(data.key_code.size()));
+    }
     if (p.mask.data != nullptr) p.mask.data = copy(data.mask);
     if (p.key_lengths != nullptr) p.key_lengths = copy(data.key_lengths);
     if (p.row_lengths.data != nullptr) p.row_lengths.data = copy(data.row_lengths);
@@ -88,6 +94,7 @@ void run_guarded(const CaseData& data, Isa isa, bool at_end) {
     gradients.window_value = guarded.room<float>(p.windows.heads * p.windows.entries);
   if (p.segments.value != nullptr)
     gradients.segment_value = guarded.room<float>(p.batches * p.segments.heads * p.queries * p.segments.count);
+  if (p.table.value != nullptr) gradients.table_value = guarded.room<float>(p.table.heads * p.table.size);
   if (p.mask.data != nullptr)
     gradients.mask = {guarded.room<float>(GuardedProblem::mask_size(p, p.mask.strides)), p.mask.strides};
   backward(p, input, gradients, isa);

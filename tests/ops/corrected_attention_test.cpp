@@ -15,7 +15,7 @@ using namespace camber::proof;
 // The table, and what is hard for a correction: windows that hold all of the weight, strong in both directions.
 std::vector<AttentionCase> corrected_cases() {
   auto cases = attention_cases();
-  std::erase_if(cases, [](const AttentionCase& c) { return c.dropout > 0; });
+  std::erase_if(cases, [](const AttentionCase& c) { return !c.correctable(); });
   cases.push_back({.name = "strong_windows_on_every_key",
                    .batch = 2,
                    .heads = 3,

@@ -62,6 +62,9 @@ Draw draw_case(std::int64_t number) {
   c.key_padding = stream.chance(0.2);
   c.key_lengths = stream.chance(0.2);
   c.row_lengths = stream.chance(0.2);
+  c.table_of_offsets = stream.chance(0.15);
+  c.table_by_index = !c.table_of_offsets && stream.chance(0.15);
+  c.table_per_head = stream.chance(0.5);
   c.infinities = stream.chance(0.4);
   c.dead_rows = c.blocked_mask && stream.chance(0.5);
   c.transposed_inputs = stream.chance(0.4);

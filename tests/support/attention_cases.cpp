@@ -58,6 +58,23 @@ ops::Segments make_segments(const AttentionCase& c, const random::Stream& stream
   return segments;
 }
 
+ops::Table make_table(const AttentionCase& c, const random::Stream& stream) {
+  const std::int64_t heads = c.table_per_head ? c.heads : 1;
+  auto bias = ops::StructuredBias::from_offsets(
+      normal(stream, {heads, 5, 7}, c.bias_magnitude),
+      at::stack({at::arange(c.queries).floor_divide(4), at::arange(c.queries).remainder(4)}, 1),
+      at::stack({at::arange(c.keys).floor_divide(5), at::arange(c.keys).remainder(5)}, 1));
+  if (c.table_by_index) {
+    auto draw = stream.at("index");
+    auto index = at::empty({c.queries, c.keys}, at::kLong);
+    for (std::int64_t i = 0; i < index.numel(); ++i)
+      index.data_ptr<std::int64_t>()[i] = static_cast<std::int64_t>(draw.integer(11));
+    bias = ops::StructuredBias::from_table(normal(stream, {heads, 11}, c.bias_magnitude), index);
+  }
+  if (c.infinities) bias.table->value = sprinkle(stream.at("gone"), bias.table->value);
+  return *bias.table;
+}
+
 ops::AttentionMasks make_masks(const AttentionCase& c, const random::Stream& stream) {
   ops::AttentionMasks masks;
   const std::int64_t mask_batch = c.attn_mask_shared ? 1 : c.batch, mask_heads = c.attn_mask_shared ? 1 : c.heads;
@@ -106,6 +123,7 @@ AttentionTestInputs make_inputs(const AttentionCase& c) {
                              .options = {}};
   if (c.window_entries > 0) inputs.bias.windows = make_windows(c, stream.at("windows"));
   if (c.segments > 0) inputs.bias.segments = make_segments(c, stream.at("segments"));
+  if (c.table_of_offsets || c.table_by_index) inputs.bias.table = make_table(c, stream.at("table"));
   inputs.options.masks = make_masks(c, stream.at("masks"));
   inputs.options.dropout = c.dropout;
   inputs.options.dropout_seed = 123456789012345;
@@ -116,6 +134,7 @@ std::vector<std::pair<std::string, at::Tensor>> AttentionTestInputs::differentia
   std::vector<std::pair<std::string, at::Tensor>> result = {{"q", q}, {"k", k}, {"v", v}};
   if (bias.windows) result.emplace_back("window_value", bias.windows->value);
   if (bias.segments && bias.segments->value) result.emplace_back("segment_value", *bias.segments->value);
+  if (bias.table) result.emplace_back("table_value", bias.table->value);
   if (options.masks.attn_mask) result.emplace_back("attn_mask", *options.masks.attn_mask);
   return result;
 }
@@ -129,6 +148,7 @@ AttentionTestInputs AttentionTestInputs::to(at::ScalarType type) const {
   if (result.bias.segments && result.bias.segments->value) {
     result.bias.segments->value = result.bias.segments->value->to(bias_type);
   }
+  if (result.bias.table) result.bias.table->value = result.bias.table->value.to(bias_type);
   if (result.options.masks.attn_mask) result.options.masks.attn_mask = result.options.masks.attn_mask->to(bias_type);
   return result;
 }
@@ -143,6 +163,7 @@ AttentionTestInputs AttentionTestInputs::with_gradients() const {
   if (result.bias.segments && result.bias.segments->value) {
     result.bias.segments->value = leaf(*result.bias.segments->value);
   }
+  if (result.bias.table) result.bias.table->value = leaf(result.bias.table->value);
   if (result.options.masks.attn_mask) result.options.masks.attn_mask = leaf(*result.options.masks.attn_mask);
   return result;
 }
@@ -217,6 +238,25 @@ std::vector<AttentionCase> attention_cases() {
        .attn_mask = true,
        .key_padding = true,
        .row_lengths = true},
+      {.name = "table_of_offsets", .batch = 2, .heads = 3, .queries = 20, .keys = 33, .table_of_offsets = true},
+      {.name = "table_by_index",
+       .batch = 2,
+       .heads = 3,
+       .queries = 20,
+       .keys = 33,
+       .table_by_index = true,
+       .table_per_head = false},
+      {.name = "table_windows_segments_and_masks",
+       .batch = 2,
+       .queries = 13,
+       .keys = 70,
+       .window_entries = 8,
+       .segments = 3,
+       .table_of_offsets = true,
+       .attn_mask = true,
+       .key_padding = true,
+       .row_lengths = true,
+       .infinities = true},
       {.name = "few_queries", .batch = 2, .heads = 3, .queries = 3, .keys = 300, .window_entries = 9, .segments = 3},
       {.name = "infinities_and_dead_rows",
        .batch = 2,

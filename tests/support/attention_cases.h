@@ -22,6 +22,8 @@ struct AttentionCase {
   /// 0 = no segments; an empty one stands in the middle when there are at least three.
   std::int64_t segments = 0;
   bool segment_values = true, segments_per_head = false, absent_segment = false;
+  /// A table: of offsets by codes, or by an index; shared by the heads or not.
+  bool table_of_offsets = false, table_by_index = false, table_per_head = true;
   bool attn_mask = false, attn_mask_shared = false, blocked_mask = false, key_padding = false, key_lengths = false;
   /// Each row's keys end somewhere, some at 0.
   bool row_lengths = false;
@@ -30,6 +32,9 @@ struct AttentionCase {
   bool transposed_inputs = false;
   double magnitude = 1, bias_magnitude = 2;
   double dropout = 0;
+
+  /// Whether `corrected` takes it: dropout and tables are left to `streamed`.
+  bool correctable() const { return dropout == 0 && !table_of_offsets && !table_by_index; }
 };
 
 std::vector<AttentionCase> attention_cases();

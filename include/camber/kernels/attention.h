@@ -5,7 +5,7 @@
 
 /// Attention with a structured bias on raw pointers, forward and backward, without a score matrix in memory.
 ///
-///   z[b,h,i,j]   = softmax_scale * q[b,h,i,:] . k[b,h,j,:] + window + segment + mask
+///   z[b,h,i,j]   = softmax_scale * q[b,h,i,:] . k[b,h,j,:] + window + segment + table + mask
 ///   output       = softmax_j(z) v,   logsumexp = ln sum_j exp z
 ///
 /// Shapes: B batches, H heads, Q queries, K keys, D = width of q and k, Dv = width of v, S segments, nnz window
@@ -42,6 +42,16 @@ struct SegmentBias {
   const float* value = nullptr;           // [B, heads, Q, S], or null: offsets serve availability and statistics only
   std::int64_t heads = 1;
   const bool* available = nullptr;  // [B, S]; the keys of an absent segment cost nothing
+};
+
+/// A bias out of a table, shared by the batches: value[head][index], where the index of (query i, key j) is
+/// key_code[j] - query_code[i], or index[i * K + j]; 0 .. size - 1. Absent when value is null.
+struct TableBias {
+  const float* value = nullptr;  // [heads, size]; -inf removes
+  std::int64_t heads = 1, size = 0;
+  const std::int32_t* index = nullptr;       // [Q, K], or null: by the codes
+  const std::int32_t* query_code = nullptr;  // [Q]
+  const std::int32_t* key_code = nullptr;    // [K]
 };
 
 /// [1|B, 1|H, Q, K], broadcast by stride 0. Of a float mask -inf blocks; of a bool mask true blocks. Whether batches or
@@ -88,6 +98,7 @@ struct AttentionProblem {
   ConstRows q, k, v;
   WindowBias windows;
   SegmentBias segments;
+  TableBias table;
   FloatMask mask;
   BoolMask blocked;
   const bool* key_padding = nullptr;          // [B, K], true = blocked
@@ -100,7 +111,7 @@ struct AttentionProblem {
 inline constexpr std::int64_t kLargestWidth = 256;
 
 /// Row statistics of the weights p before dropout, [B, H, Q] each; null: not wanted.
-/// p0 = the attention without the finite bias of windows and segments (masks and -inf stay).
+/// p0 = the attention without the finite bias of windows and segments (table, masks and -inf stay).
 struct RowStatistics {
   float* entropy = nullptr;           // - sum p ln p
   float* largest_weight = nullptr;    // max p
@@ -137,6 +148,7 @@ struct Gradients {
   GradientRows q, k, v;
   float* window_value = nullptr;   // [windows.heads, nnz], summed over the heads where windows.heads is 1
   float* segment_value = nullptr;  // [B, segments.heads, Q, S], likewise
+  float* table_value = nullptr;    // [table.heads, size]
   GradientRows mask;               // the mask's own shape: summed over batches or heads where the mask has one
 };
 

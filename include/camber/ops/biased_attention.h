@@ -10,7 +10,7 @@
 
 /// Attention with a structured additive bias:
 ///
-///   z = softmax_scale * q k^T + windows + segments + attn_mask,   output = softmax(z) v.
+///   z = softmax_scale * q k^T + windows + segments + table + attn_mask,   output = softmax(z) v.
 ///
 /// B batch, H heads, Q queries, K keys, S segments, D head dimension, Dv value dimension.
 #pragma GCC visibility push(default)  // libcamber_ops.so hides everything else
@@ -57,7 +57,7 @@ struct AttentionOptions {
 };
 
 /// Row statistics [B, H, Q] of the attention that was really used; p0 is the attention without the finite bias of
-/// windows and segments (masks and -inf stay).
+/// windows and segments (table, masks and -inf stay).
 struct AttentionStatistics {
   at::Tensor entropy{};         // logsumexp(z) - sum p z, in nats
   at::Tensor largest_weight{};  // max p
@@ -86,7 +86,7 @@ struct AttentionReport {
 };
 
 /// q [B, H, Q, D], k [B, H, K, D], v [B, H, K, Dv]; any strides with a last stride of 1. Gradients flow to q, k, v,
-/// window values, segment values and attn_mask. A row without a finite z gives output 0, logsumexp -inf and gradients
+/// window values, segment values, the table and attn_mask. A row without a finite z gives output 0, logsumexp -inf and gradients
 /// 0. A NaN stays in the rows that see it: -inf, in whatever part, removes a key with all that it holds.
 ///
 ///   AttentionReport report;
