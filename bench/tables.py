@@ -261,6 +261,44 @@ def cmt_frames(answer):
     return text + table(head, cells) + "\n\n" + table(["", "stages on the key frame, ms"], stages)
 
 
+def grid(answer):
+    """One table a type, bias and pass: keys across, batch and queries down, how many times faster ours is."""
+    torch, problem = answer["torch"], answer["problem"]
+    text = (
+        f"{answer['processor']}, threads: {answer['threads']}, torch {torch['version']} ({torch['capability']}); "
+        f"H={problem['heads']}, D={problem['width']}; {problem['clock']} time, best of {problem['seconds']} s in turns.\n"
+        f"{len(answer['rows'])} cells, geometric mean {answer['geometric_mean']:.2f}, below 0.97: {answer['below_0.97']}.\n"
+    )
+    worst = sorted(answer["rows"], key=lambda row: row["speedup"])[:5]
+    cell = "{speedup:.2f} ({bias}, {pass}, {type}, B={batch}, Q={queries}, K={keys})"
+    text += "The five worst: " + "; ".join(cell.format(**row) for row in worst) + ".\n"
+    groups = {}
+    for row in answer["rows"]:
+        groups.setdefault((row["type"], row["bias"], row["pass"]), []).append(row)
+    for (kind, bias, step), rows in groups.items():
+        keys = sorted({row["keys"] for row in rows})
+        sides = sorted({(row["batch"], row["queries"]) for row in rows})
+        found = {(row["batch"], row["queries"], row["keys"]): row["speedup"] for row in rows}
+        cells = [[f"B={b} Q={q}", *(number(found.get((b, q, k)), 2) for k in keys)] for b, q in sides]
+        title = f"{kind}, {bias.replace('_', ' ')}, {step}"
+        text += "\n" + table([title, *(f"K={k:,}" for k in keys)], cells) + "\n"
+    return text.rstrip()
+
+
+def problems(answer):
+    rows = [
+        [
+            f"{row['bias']}, {row['pass']}, {row['type']}",
+            " x ".join(str(row[name]) for name in ("batch", "heads", "queries", "keys", "width")),
+            number(row["milliseconds"], 2),
+            number(row["torch_milliseconds"], 2),
+            number(row["speedup"], 2),
+        ]
+        for row in answer["problems"]
+    ]
+    return table(["", "B x H x Q x K x D", "ms", "torch ms", "x"], rows)
+
+
 def all_tables():
     run, avx2, others = load("attention.json"), load("attention_avx2.json"), load("peers.json")
     grown = load("scaling.json")
@@ -277,6 +315,10 @@ def all_tables():
         tables["avx2"] = attention(avx2)
     if others:
         tables["peers"] = peers(others)
+    cells = load("grid.json")
+    if cells:
+        tables["grid"] = grid(cells)
+        tables["problems"] = problems(cells)
     encoder = load("sparse_encoder.json")
     if encoder:
         tables["sparse_encoder"] = sparse_encoder(encoder)

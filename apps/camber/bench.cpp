@@ -155,6 +155,7 @@ void register_grid(Command& bench) {
   command.option("--types", options->types, "of float32, bfloat16 and half");
   command.option("--seconds", options->seconds, "for each cell, both sides in turns; the best run counts");
   command.option("--repeats", options->repeats, "runs of a cell at least");
+  command.option("--problems", options->problems, "also causal, window (Swin), T5 and pair-bias attention");
   command.option("--clock", *clock, "wall, or processor: its time divided by the threads");
   command.option("--only", options->only, "only cells whose name contains one of these words");
   command.run(

@@ -64,6 +64,25 @@ std::vector<GridCell> cells_of(const GridBenchOptions& o) {
   return cells;
 }
 
+// What the models are that people would swap the call in.
+std::vector<GridCell> problem_cells(const GridBenchOptions& o) {
+  std::vector<GridCell> cells;
+  if (!o.problems) return cells;
+  for (const std::string& type : o.types)
+    for (const char* pass : {"inference", "training"})
+      for (const GridCell& shape : {GridCell{.bias = "causal", .queries = 2048, .keys = 2048, .width = 64},
+                                    GridCell{.bias = "swin", .batch = 512, .heads = 3, .queries = 49, .keys = 49},
+                                    GridCell{.bias = "t5", .heads = 12, .queries = 512, .keys = 512, .width = 64},
+                                    GridCell{.bias = "t5", .heads = 12, .queries = 2048, .keys = 2048, .width = 64},
+                                    GridCell{.bias = "pair", .batch = 256, .heads = 4, .queries = 256, .keys = 256}}) {
+        GridCell cell = shape;
+        cell.pass = pass;
+        cell.type = type;
+        if (is_wanted(cell, o.only)) cells.push_back(cell);
+      }
+  return cells;
+}
+
 // In turns, so that what else runs on the machine meets both.
 GridRow time_cell(const GridCell& cell, const GridBenchOptions& o) {
   const GridRuns runs = grid_runs(cell, o.seed);
@@ -126,14 +145,15 @@ GridBench bench_grid(const GridBenchOptions& options, const BenchProgress& progr
   bench.processor = processor_name();
   bench.torch_version = torch_version();
   bench.torch_capability = torch_capability();
-  const auto cells = cells_of(options);
+  auto cells = cells_of(options);
+  const std::size_t of_grid = cells.size();
+  for (const GridCell& cell : problem_cells(options)) cells.push_back(cell);
   if (cells.empty())
     throw std::invalid_argument("only must be part of a cell's name (none/inference/float32/B1/Q900/K22384), got '" +
                                 (options.only.empty() ? std::string() : options.only.front()) + "'");
-  for (const GridCell& cell : cells) {
-    if (progress)
-      progress(static_cast<std::int64_t>(bench.rows.size()), static_cast<std::int64_t>(cells.size()), cell.name());
-    bench.rows.push_back(time_cell(cell, bench.options));
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (progress) progress(static_cast<std::int64_t>(i), static_cast<std::int64_t>(cells.size()), cells[i].name());
+    (i < of_grid ? bench.rows : bench.problems).push_back(time_cell(cells[i], bench.options));
   }
   return bench;
 }

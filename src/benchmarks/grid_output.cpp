@@ -63,6 +63,9 @@ std::string to_text(const GridBench& bench) {
                       o.seconds, o.processor_time ? "processor" : "wall");
   text += "scaled_dot_product_attention ours is, below 1 torch is the faster one\n";
   for (const SpeedupTable& table : tables_of(bench)) text += text_of(table);
+  if (!bench.problems.empty()) text += fmt::format("\n{:<44} {:>9} {:>9} {:>6}\n", "", "ms", "torch ms", "x");
+  for (const GridRow& row : bench.problems)
+    text += fmt::format("{:<44} {:>9.3f} {:>9.3f} {:>6.2f}\n", row.cell.name(), row.ours, row.theirs, row.speedup());
   const auto worst = std::min_element(bench.rows.begin(), bench.rows.end(),
                                       [](const auto& a, const auto& b) { return a.speedup() < b.speedup(); });
   text += fmt::format("\n{} cells, geometric mean {:.2f}, {} below 0.97\n", bench.rows.size(), bench.geometric_mean(),
@@ -84,23 +87,29 @@ std::string to_json(const GridBench& bench) {
                        {"clock", o.processor_time ? "processor" : "wall"}};
   answer["geometric_mean"] = bench.geometric_mean();
   answer["below_0.97"] = bench.slower();
-  answer["rows"] = OrderedJson::array();
-  for (const GridRow& row : bench.rows)
-    answer["rows"].push_back({{"bias", row.cell.bias},
+  for (const auto& [name, rows] : {std::pair{"rows", &bench.rows}, std::pair{"problems", &bench.problems}}) {
+    answer[name] = OrderedJson::array();
+    for (const GridRow& row : *rows)
+      answer[name].push_back({{"bias", row.cell.bias},
                               {"pass", row.cell.pass},
                               {"type", row.cell.type},
                               {"batch", row.cell.batch},
+                              {"heads", row.cell.heads},
                               {"queries", row.cell.queries},
                               {"keys", row.cell.keys},
+                              {"width", row.cell.width},
                               {"milliseconds", row.ours},
                               {"torch_milliseconds", row.theirs},
                               {"speedup", row.speedup()}});
+  }
   return answer.dump(2) + "\n";
 }
 
 std::string to_csv(const GridBench& bench) {
   std::string text = "bias,pass,type,batch,queries,keys,milliseconds,torch_milliseconds,speedup\n";
-  for (const GridRow& row : bench.rows)
+  std::vector<GridRow> all = bench.rows;
+  all.insert(all.end(), bench.problems.begin(), bench.problems.end());
+  for (const GridRow& row : all)
     text += fmt::format("{},{},{},{},{},{},{},{},{}\n", row.cell.bias, row.cell.pass, row.cell.type, row.cell.batch,
                         row.cell.queries, row.cell.keys, row.ours, row.theirs, row.speedup());
   return text;

@@ -65,6 +65,8 @@ std::int64_t range_count(const AttentionProblem& p, const KeyPlans& plans) {
 // Boxes of (batches, heads, queries) whose arrays stay below kWaveFloats and whose windows are few enough to plan.
 std::vector<BackwardWave> cut_waves(const AttentionProblem& p, std::int64_t row_floats, bool one_batch) {
   constexpr std::int64_t kWaveFloats = 8 << 20, kPlannedEntries = 1 << 20;
+  // Many small batches: a wave that stays in the cache from prepare to finish, as long as it has tasks for many slots.
+  constexpr std::int64_t kCachedFloats = 1 << 20, kWaveTasks = 64;
   const std::int64_t rows = std::max<std::int64_t>(kBackwardRows, kWaveFloats / row_floats);
   std::int64_t queries = std::min(p.queries, rows / kBackwardRows * kBackwardRows);
   while (queries > kBackwardRows && most_entries(p, queries) > kPlannedEntries)
@@ -72,9 +74,10 @@ std::vector<BackwardWave> cut_waves(const AttentionProblem& p, std::int64_t row_
   const std::int64_t padded = ceil_divide(queries, kBackwardRows) * kBackwardRows;
   const std::int64_t heads = std::clamp<std::int64_t>(rows / padded, 1, p.heads);
   const std::int64_t planned = kPlannedEntries / std::max<std::int64_t>(1, most_entries(p, queries));
+  const std::int64_t cached = std::max(ceil_divide(kWaveTasks, heads), kCachedFloats / (row_floats * padded * heads));
   const std::int64_t batches = heads < p.heads || queries < p.queries || one_batch
                                    ? 1
-                                   : std::clamp<std::int64_t>(std::min(planned, rows / (padded * heads)), 1, p.batches);
+                                   : std::clamp<std::int64_t>(std::min({planned, cached, rows / (padded * heads)}), 1, p.batches);
   std::vector<BackwardWave> waves;
   for (std::int64_t b = 0; b < p.batches; b += batches)
     for (std::int64_t h = 0; h < p.heads; h += heads)

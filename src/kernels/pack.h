@@ -55,12 +55,14 @@ inline void transpose_8x8(const float* const* rows, int column, int columns, flo
 #endif
 
 #if defined(__AVX512F__)
-// A 16 x 16 block of 32-bit words: to[d][i] = rows[i][d].
+// A 16 x 16 block of 32-bit words: to[d][i] = rows[i][d], for i < kRows.
+template <int kRows = 16>
 inline void transpose_16x16(const float* const* rows, int column, int columns, float* to, int to_stride) {
   const __mmask16 present = first_lanes(columns);
   __m512 r[16], t[16];
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) r[i] = _mm512_maskz_loadu_ps(present, rows[i] + column);
+  for (int i = 0; i < 16; ++i)
+    r[i] = i < kRows ? _mm512_maskz_loadu_ps(present, rows[i] + column) : _mm512_setzero_ps();
 #pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) {
     t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
@@ -89,9 +91,9 @@ inline void transpose_16x16(const float* const* rows, int column, int columns, f
   }
   if (columns >= 16) {
 #pragma GCC unroll 16
-    for (int d = 0; d < 16; ++d) _mm512_storeu_ps(to + d * to_stride, r[d]);
+    for (int d = 0; d < 16; ++d) store_first(to + d * to_stride, r[d], kRows);
   } else {
-    for (int d = 0; d < columns; ++d) _mm512_storeu_ps(to + d * to_stride, r[d]);
+    for (int d = 0; d < columns; ++d) store_first(to + d * to_stride, r[d], kRows);
   }
 }
 #endif
@@ -133,18 +135,32 @@ inline void clear_non_finite(float* at, int count) {
   }
 }
 
-// tile[d * kTileRows + i] = scale * row i, for i < rows; the other rows of the tile are 0.
+// tile[d * kTileRows + i] = row i, for i < rows; the other rows of the tile are 0.
+inline void pack_tile_rows(const float* const* row, int rows, int width, float* tile) {
+#if defined(__AVX512F__)
+  if (rows == kTileRows) {
+    for (int d = 0; d < width; d += 16)
+      transpose_16x16<kTileRows>(row, d, width - d, tile + d * kTileRows, kTileRows);
+    return;
+  }
+#endif
+  for (int d = 0; d < width; ++d)
+    for (int i = 0; i < kTileRows; ++i) tile[d * kTileRows + i] = i < rows ? row[i][d] : 0.0f;
+}
+
+// The same of rows a stride apart, times a factor.
+inline void pack_tile(const float* first_row, std::int64_t row_stride, int rows, int width, float scale, float* tile) {
+  const float* row[kTileRows] = {};
+  for (int i = 0; i < rows; ++i) row[i] = first_row + i * row_stride;
+  pack_tile_rows(row, rows, width, tile);
+  for (int i = 0; i < width * kTileRows; i += kLanes)
+    store_first(tile + i, mul(load_first(tile + i, width * kTileRows - i), broadcast(scale)), width * kTileRows - i);
+}
 template <class T>
 inline void pack_tile(const T* first_row, std::int64_t row_stride, int rows, int width, float scale, float* tile) {
   for (int d = 0; d < width; ++d)
     for (int i = 0; i < kTileRows; ++i)
       tile[d * kTileRows + i] = i < rows ? scale * to_float(first_row[i * row_stride + d]) : 0.0f;
-}
-
-// The same of rows that lie anywhere.
-inline void pack_tile_rows(const float* const* row, int rows, int width, float* tile) {
-  for (int d = 0; d < width; ++d)
-    for (int i = 0; i < kTileRows; ++i) tile[d * kTileRows + i] = i < rows ? row[i][d] : 0.0f;
 }
 
 }  // namespace

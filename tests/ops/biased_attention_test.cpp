@@ -201,14 +201,14 @@ TEST(BiasedAttention, ReportSaysWhichImplementationRanAndWhy) {
   biased_attention(in.q, in.k, in.v, {}, {.implementation = Implementation::kReference}, &report);
   EXPECT_EQ(report.sentence(), "reference ran");
   biased_attention(in.q, in.k, in.v, {}, {}, &report);
-  EXPECT_EQ(report.sentence(), "streamed ran; fused: q is Double, the kernels take float and bfloat16");
+  EXPECT_EQ(report.sentence(), "streamed ran; fused: q is Double, the kernels take float, bfloat16 and half");
   const auto single = in.to(at::kFloat);
   biased_attention(single.q, single.k, single.v, {}, {}, &report);
   EXPECT_EQ(report.sentence(), "fused ran");
   EXPECT_EQ(
       error_of([&] { biased_attention(in.q, in.k, in.v, {}, {.implementation = Implementation::kFused}); }),
       "[biased_attention] implementation must be auto, streamed or reference for this call, got fused: [fused: q is "
-      "Double, the kernels take float and bfloat16]");
+      "Double, the kernels take float, bfloat16 and half]");
 }
 
 TEST(BiasedAttention, SecondDerivativesAreRefusedInASentence) {

@@ -180,6 +180,7 @@ Results run(const AttentionTestInputs& in, Implementation implementation) {
   if (leaves.bias.windows) leaves.bias.windows->value = watched(leaves.bias.windows->value);
   if (leaves.bias.segments && leaves.bias.segments->value)
     leaves.bias.segments->value = watched(*leaves.bias.segments->value);
+  if (leaves.bias.table) leaves.bias.table->value = watched(leaves.bias.table->value);
   if (leaves.options.masks.attn_mask) leaves.options.masks.attn_mask = watched(*leaves.options.masks.attn_mask);
   auto options = leaves.options;
   options.implementation = implementation;
@@ -205,12 +206,13 @@ at::Tensor without(const at::Tensor& tensor, const at::Tensor& rows) {
   return rows.defined() ? tensor.masked_fill(rows, 0) : tensor;
 }
 
-// Which elements of a gradient belong to the rows that are NaN; undefined where all do (k and v gather over rows).
+// Which elements of a gradient belong to the rows that are NaN; undefined where all do (k, v and a table gather over
+// rows).
 std::optional<at::Tensor> rows_of_gradient(const std::string& name, const AttentionTestInputs& in,
                                            const Spoil& spoiled) {
   if (!spoiled.any) return at::Tensor{};
   const auto& rows = spoiled.rows;  // [B, H, Q]
-  if (name == "k" || name == "v") return std::nullopt;
+  if (name == "k" || name == "v" || name == "table_value") return std::nullopt;
   if (name == "q") return rows.unsqueeze(-1);
   if (name == "window_value") {
     const auto& offsets = in.bias.windows->row_offsets;
@@ -237,6 +239,7 @@ double largest_partial_sum(const AttentionTestInputs& in) {
   double sum = largest_score(plain);
   if (in.bias.windows) sum += largest(in.bias.windows->value);
   if (in.bias.segments && in.bias.segments->value) sum += largest(*in.bias.segments->value);
+  if (in.bias.table) sum += largest(in.bias.table->value);
   if (in.options.masks.attn_mask) sum += largest(*in.options.masks.attn_mask);
   return sum;
 }

@@ -21,6 +21,7 @@ struct GridBenchOptions {
   /// With several threads their waiting counts too, so best with one.
   bool processor_time = false;
   std::uint64_t seed = 0;
+  bool problems = false;            ///< also causal attention, window attention, T5 and a pair bias
   std::vector<std::string> only{};  ///< cells whose name contains one of these words; empty: all
 
   /// Throws std::invalid_argument with one sentence.
@@ -29,7 +30,9 @@ struct GridBenchOptions {
 
 /// One problem in one pass. Rows are stored as a multi-head layer makes them, [B, rows, H, D].
 struct GridCell {
-  /// "none"; "mask", a float mask [1, 1, Q, K]; "learned_mask", the same with its gradient.
+  /// "none"; "mask", a float mask [1, 1, Q, K]; "learned_mask", the same with its gradient. Of the problems: "causal";
+  /// "swin", a learned table of offsets on a 7 x 7 window; "t5", one of distances up to 127; "pair", a learned mask
+  /// [1, H, Q, K]. Torch gets the tables gathered to a dense mask, in the call, as the models do it.
   std::string bias{};
   std::string pass{};  ///< "inference" or "training" (forward and backward)
   std::string type{};  ///< of q, k, v and the mask
@@ -48,7 +51,7 @@ struct GridRow {
 struct GridBench {
   GridBenchOptions options{};
   std::string processor{}, torch_version{}, torch_capability{};
-  std::vector<GridRow> rows{};
+  std::vector<GridRow> rows{}, problems{};
 
   double geometric_mean() const;
   std::int64_t slower() const;  ///< cells below 0.97, where PyTorch is faster beyond the noise
