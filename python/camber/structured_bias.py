@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree
 
+from .table_bias import Table, table_by_index, table_entries, table_of_offsets, table_of_slopes
+
 WindowForm = Literal["box", "gaussian"]
 DenseLayout = Literal["batch_query_key", "query_batch_key", "batch_head_query_key"]
 
@@ -49,23 +51,6 @@ class Segments(NamedTuple):
 
     offsets: Tensor
     value: Tensor | None = None
-
-
-class Table(NamedTuple):
-    """A bias out of a table that the batch elements share: value[head, index of (query, key)].
-
-    value [Ht, T] with Ht = 1 or H, differentiable, -inf removes a key; either index int32 [Q, K], or query_code int32 [Q] and
-    key_code int32 [K], and the index is key_code[k] - query_code[q]: then nothing of size Q x K is stored.
-
-    >>> import torch
-    >>> Table(torch.zeros(8, 3), torch.zeros(4, 5, dtype=torch.int32)).query_code is None
-    True
-    """
-
-    value: Tensor
-    index: Tensor | None = None
-    query_code: Tensor | None = None
-    key_code: Tensor | None = None
 
 
 class WindowIndex(NamedTuple):
@@ -174,33 +159,6 @@ def dense_mask(dense: Tensor, layout: DenseLayout = "batch_query_key", *, heads:
     return dense.unflatten(0, (-1, heads))
 
 
-def _offset_codes(query_position: Tensor, key_position: Tensor) -> tuple[list[tuple[int, int]], Tensor, Tensor]:
-    """For positions [Q, n] and [K, n]: by dimension the smallest offset key - query and how many there are; codes int32 [Q]
-    and [K] whose difference counts the offsets of all dimensions, the last one fastest."""
-    q, k = query_position.long(), key_position.long()
-    query_code, key_code = q.new_zeros(q.shape[0]), k.new_zeros(k.shape[0])
-    ranges = []
-    for of_queries, of_keys in zip(q.unbind(1), k.unbind(1)):
-        if min(q.shape[0], k.shape[0]) == 0:
-            ranges.append((0, 1))
-            continue
-        last_query, first_key = int(of_queries.max()), int(of_keys.min())
-        smallest = first_key - last_query
-        count = int(of_keys.max()) - int(of_queries.min()) - smallest + 1
-        query_code = query_code * count + (of_queries - last_query)
-        key_code = key_code * count + (of_keys - first_key)
-        ranges.append((smallest, count))
-    return ranges, query_code.to(torch.int32), key_code.to(torch.int32)
-
-
-def _check_positions(query_position: Tensor, key_position: Tensor, dimensions: int) -> None:
-    for name, tensor in (("query_position", query_position), ("key_position", key_position)):
-        if tensor.dtype not in (torch.int32, torch.int64) or tensor.dim() != 2 or tensor.shape[1] != dimensions:
-            raise ValueError(
-                f"[StructuredBias] {name} must be integers [rows, {dimensions}], got {tensor.dtype} {list(tensor.shape)}"
-            )
-
-
 def _entry_rows(row_offsets: Tensor) -> Tensor:
     lengths = row_offsets.diff()
     return torch.arange(lengths.shape[0], device=row_offsets.device).repeat_interleave(lengths)
@@ -236,11 +194,7 @@ class StructuredBias:
         >>> bias.materialize(1, 2, 2).tolist()
         [[[[0.5, -1.0], [-1.0, 0.5]]]]
         """
-        if value.dim() != 2 or not value.is_floating_point():
-            raise ValueError(f"[StructuredBias] value must be float [1 or H, T], got {value.dtype} {list(value.shape)}")
-        if index.dim() != 2 or index.dtype not in (torch.int32, torch.int64):
-            raise ValueError(f"[StructuredBias] index must be integers [Q, K], got {index.dtype} {list(index.shape)}")
-        return StructuredBias(table=Table(value, index.to(torch.int32)))
+        return StructuredBias(table=table_by_index(value, index))
 
     @staticmethod
     def from_offsets(table: Tensor, query_position: Tensor, key_position: Tensor) -> StructuredBias:
@@ -255,18 +209,7 @@ class StructuredBias:
         >>> camber.StructuredBias.from_offsets(table, places, places).materialize(1, 3, 3).tolist()
         [[[[0.0, 1.0, 1.0], [-1.0, 0.0, 1.0], [-1.0, -1.0, 0.0]]]]
         """
-        if table.dim() < 2 or not table.is_floating_point() or any(extent % 2 == 0 for extent in table.shape[1:]):
-            raise ValueError(
-                f"[StructuredBias] table must be float [1 or H, 2 m + 1, ..], got {table.dtype} {list(table.shape)}"
-            )
-        _check_positions(query_position, key_position, table.dim() - 1)
-        ranges, query_code, key_code = _offset_codes(query_position, key_position)
-        value = table
-        for d, (smallest, count) in enumerate(ranges, start=1):
-            reach = table.shape[d] // 2
-            offsets = torch.arange(smallest, smallest + count, device=table.device).clamp(-reach, reach)
-            value = value.index_select(d, offsets + reach)
-        return StructuredBias(table=Table(value.flatten(1), None, query_code, key_code))
+        return StructuredBias(table=table_of_offsets(table, query_position, key_position))
 
     @staticmethod
     def from_slopes(slopes: Tensor, query_position: Tensor, key_position: Tensor) -> StructuredBias:
@@ -277,13 +220,7 @@ class StructuredBias:
         >>> bias.materialize(1, 2, 3).tolist()
         [[[[0.0, -0.5, -1.0], [-0.5, 0.0, -0.5]]]]
         """
-        if slopes.dim() != 1 or not slopes.is_floating_point():
-            raise ValueError(f"[StructuredBias] slopes must be float [H], got {slopes.dtype} {list(slopes.shape)}")
-        q, k = query_position.unsqueeze(-1), key_position.unsqueeze(-1)
-        _check_positions(q, k, 1)
-        ((smallest, count),), query_code, key_code = _offset_codes(q, k)
-        distance = torch.arange(smallest, smallest + count, device=slopes.device).abs().to(slopes.dtype)
-        return StructuredBias(table=Table(slopes[:, None] * -distance, None, query_code, key_code))
+        return StructuredBias(table=table_of_slopes(slopes, query_position, key_position))
 
     @staticmethod
     def from_windows(
@@ -392,11 +329,7 @@ class StructuredBias:
             spread = self.segments.value.repeat_interleave(self.segments.offsets.diff(), -1, output_size=k)
             dense = spread if dense is None else dense + spread
         if self.table is not None:
-            index = self.table.index
-            if self.table.query_code is not None and self.table.key_code is not None:
-                index = self.table.key_code.long()[None] - self.table.query_code.long()[:, None]
-            assert index is not None
-            values = self.table.value[:, index.long()][None]
+            values = self.table.value[:, table_entries(self.table)][None]
             dense = values.expand(b, -1, -1, -1) if dense is None else dense + values
         return torch.zeros(b, 1, q, k) if dense is None else dense
 
