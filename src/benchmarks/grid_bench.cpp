@@ -33,9 +33,8 @@ double milliseconds_of(const Peer::Run& run, const GridBenchOptions& o) {
 
 bool is_wanted(const GridCell& cell, const std::vector<std::string>& only) {
   const std::string name = cell.name();
-  return only.empty() || std::any_of(
-                             only.begin(), only.end(),
-                             [&](const std::string& word) { return name.find(word) != std::string::npos; });
+  return only.empty() || std::any_of(only.begin(), only.end(),
+                                     [&](const std::string& word) { return name.find(word) != std::string::npos; });
 }
 
 std::vector<GridCell> cells_of(const GridBenchOptions& o) {
@@ -135,7 +134,8 @@ double GridBench::geometric_mean() const {
 }
 
 std::int64_t GridBench::slower() const {
-  return std::count_if(rows.begin(), rows.end(), [](const GridRow& row) { return row.speedup() < 0.97; });
+  return std::count_if(
+      rows.begin(), rows.end(), [](const GridRow& row) { return row.speedup() < 0.97; });
 }
 
 GridBench bench_grid(const GridBenchOptions& options, const BenchProgress& progress) {

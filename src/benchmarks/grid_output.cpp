@@ -83,8 +83,7 @@ std::string to_json(const GridBench& bench) {
   answer["threads"] = o.threads;
   answer["torch"] = {{"version", bench.torch_version}, {"capability", bench.torch_capability}};
   answer["problem"] = {{"heads", o.heads},     {"width", o.width}, {"seconds", o.seconds},
-                       {"repeats", o.repeats}, {"seed", o.seed},
-                       {"clock", o.processor_time ? "processor" : "wall"}};
+                       {"repeats", o.repeats}, {"seed", o.seed},   {"clock", o.processor_time ? "processor" : "wall"}};
   answer["geometric_mean"] = bench.geometric_mean();
   answer["below_0.97"] = bench.slower();
   for (const auto& [name, rows] : {std::pair{"rows", &bench.rows}, std::pair{"problems", &bench.problems}}) {

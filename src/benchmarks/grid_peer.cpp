@@ -81,7 +81,8 @@ Call our_call(const GridCell& cell, const GridInputs& in) {
   ops::AttentionOptions options{.masks = {.attn_mask = mask_of(call, in)}};
   if (cell.bias == "causal") options.masks.row_lengths = at::arange(1, cell.queries + 1).unsqueeze(0);
   call.run = [x = call.leaves, options, places = in.places] {
-    const auto bias = places.defined() ? ops::StructuredBias::from_offsets(x[3], places, places) : ops::StructuredBias{};
+    const auto bias =
+        places.defined() ? ops::StructuredBias::from_offsets(x[3], places, places) : ops::StructuredBias{};
     return Tensors{ops::biased_attention(x[0], x[1], x[2], bias, options).output};
   };
   return call;

@@ -75,9 +75,10 @@ std::vector<BackwardWave> cut_waves(const AttentionProblem& p, std::int64_t row_
   const std::int64_t heads = std::clamp<std::int64_t>(rows / padded, 1, p.heads);
   const std::int64_t planned = kPlannedEntries / std::max<std::int64_t>(1, most_entries(p, queries));
   const std::int64_t cached = std::max(ceil_divide(kWaveTasks, heads), kCachedFloats / (row_floats * padded * heads));
-  const std::int64_t batches = heads < p.heads || queries < p.queries || one_batch
-                                   ? 1
-                                   : std::clamp<std::int64_t>(std::min({planned, cached, rows / (padded * heads)}), 1, p.batches);
+  const std::int64_t batches =
+      heads < p.heads || queries < p.queries || one_batch
+          ? 1
+          : std::clamp<std::int64_t>(std::min({planned, cached, rows / (padded * heads)}), 1, p.batches);
   std::vector<BackwardWave> waves;
   for (std::int64_t b = 0; b < p.batches; b += batches)
     for (std::int64_t h = 0; h < p.heads; h += heads)
@@ -182,9 +183,8 @@ void backward(const AttentionProblem& whole, const BackwardInput& input, const G
               [&](std::int64_t index, std::byte*) { kernels.backward_finish(job, index); });
     if (gradients.table_value != nullptr) {
       const std::int64_t first = problem.table.heads == 1 ? 0 : wave.head;
-      run_tasks(
-          problem.parallel, problem.table.heads == 1 ? 1 : wave.heads, 0,
-          [&](std::int64_t index, std::byte*) { kernels.backward_finish_table(job, first + index); });
+      run_tasks(problem.parallel, problem.table.heads == 1 ? 1 : wave.heads, 0,
+                [&](std::int64_t index, std::byte*) { kernels.backward_finish_table(job, first + index); });
     }
   }
 }

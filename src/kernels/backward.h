@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/backward_few.h"
+#include "kernels/backward_prepare.h"
 
 // The backward pass of a wave, in three phases:
 //   prepare  q and grad_output of each (batch, head) in tiles and panels, logsumexp and delta of its rows
@@ -9,86 +9,37 @@
 namespace camber::kernels {
 namespace {
 
-inline constexpr float kZeros[kLargestWidth] = {};
-
-// Rows of the wave's tile as floats; those of another type are converted to `staged`.
-template <class T>
-inline void wave_rows(const ConstRows& from, std::int64_t batch, std::int64_t head, std::int64_t query, int rows,
-                      int width, float* staged, const float** to) {
-  const void* found[kBackwardRows];
-  for (int i = 0; i < rows; ++i) found[i] = row_of<T>(from, batch, head, query + i);
-  const float* const* floats = FloatNumbers::float_rows<T>(found, rows, width, staged);
-  for (int i = 0; i < rows; ++i) to[i] = floats[i];
-}
-
-template <class T>
-inline void prepare_rows_of(const BackwardJob& job, std::int64_t in_wave) {
-  const AttentionProblem& p = job.problem;
-  const BackwardSizes sizes = sizes_of(p);
-  float staged[sizeof(T) == sizeof(float) ? 1 : 2 * kBackwardRows * kLargestWidth];
-  float* staged_output = staged + (sizeof(T) == sizeof(float) ? 0 : kBackwardRows * kLargestWidth);
-  const std::int64_t batch = job.wave.batch + in_wave / job.wave.heads, head = job.wave.head + in_wave % job.wave.heads;
-  const std::int64_t base = in_wave * job.padded_rows;
-  float* logsumexp2 = job.row_terms + 2 * base;
-  float* delta = logsumexp2 + job.padded_rows;
-  for (int first = 0; first < job.wave.queries; first += kBackwardRows) {
-    const std::int64_t left = job.wave.queries - first;
-    const int rows = static_cast<int>(left < kBackwardRows ? left : kBackwardRows);
-    const float *q_rows[kBackwardRows], *go_rows[kBackwardRows], *go_panel_rows[kBackwardRows];
-    const float* logsumexp = job.input.logsumexp + (batch * p.heads + head) * p.queries + job.wave.query + first;
-    wave_rows<T>(p.q, batch, head, job.wave.query + first, rows, sizes.key_width, staged, q_rows);
-    wave_rows<T>(job.input.grad_output, batch, head, job.wave.query + first, rows, sizes.value_width, staged_output,
-                 go_rows);
-    // What flows into a row without keys has no weight, NaN included.
-    for (int i = 0; i < rows; ++i) go_panel_rows[i] = logsumexp[i] == kNegativeInfinity ? kZeros : go_rows[i];
-    if (job.few) {
-      prepare_few(job, base, rows, q_rows, go_panel_rows);
-    } else {
-      for (int i = 0; i < rows; i += kTileRows) {
-        const int count = rows - i < kTileRows ? rows - i : kTileRows;
-        pack_tile_rows(q_rows + i, count, sizes.key_width, job.query_tiles + (base + first + i) * sizes.key_width);
-        pack_tile_rows(go_rows + i, count, sizes.value_width,
-                       job.output_tiles + (base + first + i) * sizes.value_width);
-      }
-      pack_row_panels(q_rows, rows, sizes.key_width, job.query_panels + (base + first) * sizes.key_stride);
-      clear_non_finite(job.query_panels + (base + first) * sizes.key_stride, rows * sizes.key_stride);
-      pack_row_panels(go_panel_rows, rows, sizes.value_width, job.output_panels + (base + first) * sizes.value_stride);
-    }
-    const std::int64_t padded = job.padded_rows - first;
-    for (int i = 0; i < (padded < kBackwardRows ? padded : kBackwardRows); ++i) {
-      // Rows that do not exist, or see no key, have weight 2^-inf = 0.
-      logsumexp2[first + i] = __builtin_inff();
-      delta[first + i] = 0;
-      if (i >= rows) continue;
-      const std::int64_t query = job.wave.query + first + i, at = (batch * p.heads + head) * p.queries + query;
-      const auto* output = row_of<T>(job.input.output, batch, head, query);
-      Vec sum = zero();
-      for (int d = 0; d < sizes.value_width; d += kLanes)
-        sum = fma(load_floats(go_rows[i] + d, sizes.value_width - d), load_floats(output + d, sizes.value_width - d),
-                  sum);
-      delta[first + i] = sum_of(sum) - (job.input.grad_logsumexp == nullptr ? 0.0f : job.input.grad_logsumexp[at]);
-      if (logsumexp[i] != kNegativeInfinity) logsumexp2[first + i] = logsumexp[i] * kLog2E;
-    }
-  }
-}
-
-// Calls with_type.template operator()<T>() for the elements of q, k, v.
-template <class WithType>
-inline void with_elements(ElementType type, const WithType& with_type) {
-  if (type == ElementType::bfloat16) return with_type.template operator()<std::uint16_t>();
-  if (type == ElementType::float16) return with_type.template operator()<Half>();
-  with_type.template operator()<float>();
-}
-
-inline void prepare_rows(const BackwardJob& job, std::int64_t in_wave) {
-  with_elements(job.problem.type, [&]<class T>() { prepare_rows_of<T>(job, in_wave); });
-}
-
 inline void zero_floats(float* at, std::int64_t count) {
   __builtin_memset(at, 0, static_cast<std::size_t>(count) * sizeof(float));
 }
 
-template <class T>
+#ifdef CAMBER_BF16_PRODUCTS
+// The rows of a block in pairs of bfloat16.
+inline void pair_head_block(BackwardTask& task, const KeyBlock& block, HeadBlock& to) {
+  using T = std::uint16_t;
+  const BackwardSizes& sizes = task.sizes;
+  BackwardScratch& s = task.scratch;
+  const int width = round_up(block.length, kPanel);
+  if (task.wanted.q.data != nullptr) {
+    auto* panels = words_of<BfloatNumbers>(to.key_panels);
+    BfloatNumbers::pack_values<T>(s.key_rows, block.length, sizes.key_width, nullptr, panels);
+    BfloatNumbers::clear_non_finite_words(panels, (block.length + 1) / 2 * sizes.key_stride);
+  }
+  if (task.slopes_wanted) {
+    auto* values = words_of<BfloatNumbers>(to.values);
+    BfloatNumbers::pack_keys<T>(s.value_rows, block.length, sizes.value_width, s.staged, values);
+    BfloatNumbers::clear_non_finite_words(values, width * words_in<BfloatNumbers>(sizes.value_width));
+  }
+  BfloatNumbers::pack_keys<T>(s.key_rows, block.length, sizes.key_width, s.staged, words_of<BfloatNumbers>(to.keys));
+}
+#endif
+
+inline void zero_gradients(const BackwardSizes& sizes, HeadBlock& to) {
+  zero_floats(to.grad_keys, kBackwardKeys * sizes.key_stride);
+  zero_floats(to.grad_values, kBackwardKeys * sizes.value_stride);
+}
+
+template <class Numbers, class T>
 inline void pack_head_block(BackwardTask& task, const KeyBlock& block, std::int64_t head, HeadBlock& to) {
   const AttentionProblem& p = task.problem;
   const BackwardSizes& sizes = task.sizes;
@@ -102,6 +53,10 @@ inline void pack_head_block(BackwardTask& task, const KeyBlock& block, std::int6
   }
   const int width = round_up(block.length, kPanel);
   for (int i = block.length; i < width; ++i) s.key_rows[i] = s.value_rows[i] = s.zeros;
+  zero_gradients(sizes, to);
+#ifdef CAMBER_BF16_PRODUCTS
+  if constexpr (Numbers::kPerWord > 1) return pair_head_block(task, block, to);
+#endif
   const float* const* keys = FloatNumbers::float_rows<T>(s.key_rows, block.length, sizes.key_width, s.staged);
   pack_transposed(keys, block.length, sizes.key_width, to.keys);
   const Vec unit = broadcast(p.softmax_scale * kLog2E);
@@ -117,18 +72,67 @@ inline void pack_head_block(BackwardTask& task, const KeyBlock& block, std::int6
     pack_row_panels(keys, block.length, sizes.key_width, to.key_panels);
     clear_non_finite(to.key_panels, block.length * sizes.key_stride);
   }
-  zero_floats(to.grad_keys, kBackwardKeys * sizes.key_stride);
-  zero_floats(to.grad_values, kBackwardKeys * sizes.value_stride);
 }
 
-// One tile of queries of one head against the block.
-inline void backward_tile(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
+// dq, dk and dv of a tile from its weights and slopes.
+inline void add_tile_queries(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block, int row, int rows) {
+  float* partial = query_share(task, tile) + row * task.sizes.key_stride;
+  with_tile_rows(rows, [&]<int M>() {
+    add_product<FloatNumbers, kBackwardKeys, 1, M>(task.scratch.slopes + row * kBackwardKeys,
+                                                   tile.head_block.key_panels, block.length, block.length, partial,
+                                                   task.sizes.key_stride);
+  });
+}
+
+template <class Numbers>
+inline void add_tile_keys(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block,
+                          const typename Numbers::Word* weights, const typename Numbers::Word* slopes) {
   const BackwardJob& job = task.job;
   const BackwardSizes& sizes = task.sizes;
+  const std::int64_t base = tile.in_wave * job.padded_rows + tile.first_row;
+  const auto* queries = words_of<Numbers>(job.query_panels) + base * sizes.key_stride;
+  const auto* outputs = words_of<Numbers>(job.output_panels) + base * sizes.value_stride;
+  const int steps = words_in<Numbers>(tile.rows);
+  for (int key = 0; key < block.length; key += kTileRows)
+    with_tile_rows(block.length - key, [&]<int M>() {
+      if (task.wanted.v.data != nullptr)
+        add_product<Numbers, 1, kBackwardKeys, M>(weights + key, outputs, steps, steps,
+                                                  tile.head_block.grad_values + key * sizes.value_stride,
+                                                  sizes.value_stride);
+      if (task.wanted.k.data != nullptr)
+        add_product<Numbers, 1, kBackwardKeys, M>(slopes + key, queries, steps, steps,
+                                                  tile.head_block.grad_keys + key * sizes.key_stride, sizes.key_stride);
+    });
+}
+
+#ifdef CAMBER_BF16_PRODUCTS
+// The same with weights and slopes rounded to bfloat16, in pairs; sums stay float.
+inline void add_paired_tile(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
+  BackwardScratch& s = task.scratch;
+  const BackwardSizes& sizes = task.sizes;
+  const int width = round_up(block.length, kPanel), steps = words_in<BfloatNumbers>(block.length);
+  if (task.wanted.q.data != nullptr) {
+    BfloatNumbers::pair_columns(s.slopes, kBackwardKeys, tile.rows, width, s.slopes_by_columns);
+    for (int row = 0; row < tile.rows; row += kTileRows)
+      with_tile_rows(tile.rows - row, [&]<int M>() {
+        add_product<BfloatNumbers, kBackwardKeys / 2, 1, M>(
+            s.slopes_by_columns + row * kBackwardKeys / 2, words_of<BfloatNumbers>(tile.head_block.key_panels), steps,
+            steps, query_share(task, tile) + row * sizes.key_stride, sizes.key_stride);
+      });
+  }
+  if (task.wanted.v.data != nullptr)
+    BfloatNumbers::pair_rows(s.weights, kBackwardKeys, tile.rows, width, s.paired_weights);
+  if (task.wanted.k.data != nullptr)
+    BfloatNumbers::pair_rows(s.slopes, kBackwardKeys, tile.rows, width, s.paired_slopes);
+  add_tile_keys<BfloatNumbers>(task, tile, block, s.paired_weights, s.paired_slopes);
+}
+#endif
+
+// One tile of queries of one head against the block.
+template <class Numbers>
+inline void backward_tile(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {
   BackwardScratch& s = task.scratch;
   if (!any_kept(task, tile, block, 0, tile.rows)) return skip_mask_gradient(task, tile, block);
-  const std::int64_t base = tile.in_wave * job.padded_rows + tile.first_row;
-  float* partial = query_share(task, tile);
   for (int row = 0; row < tile.rows; row += kTileRows) {
     const int rows = tile.rows - row < kTileRows ? tile.rows - row : kTileRows;
     if (!any_kept(task, tile, block, row, rows)) {
@@ -136,26 +140,14 @@ inline void backward_tile(BackwardTask& task, const BackwardTile& tile, const Ke
       zero_floats(s.slopes + row * kBackwardKeys, rows * kBackwardKeys);
       continue;
     }
-    with_tile_rows(rows, [&]<int M>() {
-      tile_rows<M>(task, tile, block, row, rows);
-      if (task.wanted.q.data != nullptr)
-        add_product<FloatNumbers, kBackwardKeys, 1, M>(s.slopes + row * kBackwardKeys, tile.head_block.key_panels,
-                                                       block.length, block.length, partial + row * sizes.key_stride,
-                                                       sizes.key_stride);
-    });
+    with_tile_rows(rows, [&]<int M>() { tile_rows<Numbers, M>(task, tile, block, row, rows); });
+    if (Numbers::kPerWord == 1 && task.wanted.q.data != nullptr) add_tile_queries(task, tile, block, row, rows);
   }
   add_bias_gradients(task, tile, block);
-  for (int key = 0; key < block.length; key += kTileRows)
-    with_tile_rows(block.length - key, [&]<int M>() {
-      if (task.wanted.v.data != nullptr)
-        add_product<FloatNumbers, 1, kBackwardKeys, M>(
-            s.weights + key, job.output_panels + base * sizes.value_stride, tile.rows, tile.rows,
-            tile.head_block.grad_values + key * sizes.value_stride, sizes.value_stride);
-      if (task.wanted.k.data != nullptr)
-        add_product<FloatNumbers, 1, kBackwardKeys, M>(s.slopes + key, job.query_panels + base * sizes.key_stride,
-                                                       tile.rows, tile.rows, tile.head_block.grad_keys + key * sizes.key_stride,
-                                                       sizes.key_stride);
-    });
+  if constexpr (Numbers::kPerWord == 1) add_tile_keys<Numbers>(task, tile, block, s.weights, s.slopes);
+#ifdef CAMBER_BF16_PRODUCTS
+  if constexpr (Numbers::kPerWord > 1) add_paired_tile(task, tile, block);
+#endif
 }
 
 // Writes the block's rows of dk or dv; a later wave of queries adds to what an earlier one wrote.
@@ -181,28 +173,28 @@ inline void few_heads_of_pass(BackwardTask& task, std::int64_t first, std::int64
   const BackwardWave& wave = task.job.wave;
   for (std::int64_t b = task.first_block; b < task.end_block; ++b)
     for (std::int64_t head = first; head < first + count; ++head) {
-      const BackwardTile tile{head, (task.batch - wave.batch) * wave.heads + head - wave.head, task.scratch.blocks[0], 0,
-                              static_cast<int>(wave.queries)};
+      const BackwardTile tile{head, (task.batch - wave.batch) * wave.heads + head - wave.head, task.scratch.blocks[0],
+                              0, static_cast<int>(wave.queries)};
       with_elements(task.problem.type, [&]<class T>() { few_backward_tile<T>(task, tile, task.plan.blocks[b]); });
     }
 }
 
 // The heads first .. first + count of the problem, block by block.
+template <class Numbers, class T>
 inline void all_heads_of_pass(BackwardTask& task, std::int64_t first, std::int64_t count) {
   const BackwardJob& job = task.job;
   BackwardScratch& s = task.scratch;
   for (std::int64_t b = task.first_block; b < task.end_block; ++b) {
     const KeyBlock& block = task.plan.blocks[b];
-    for (std::int64_t h = 0; h < count; ++h)
-      with_elements(task.problem.type, [&]<class T>() { pack_head_block<T>(task, block, first + h, s.blocks[h]); });
+    for (std::int64_t h = 0; h < count; ++h) pack_head_block<Numbers, T>(task, block, first + h, s.blocks[h]);
     for (std::int64_t row = 0; row < job.wave.queries; row += kBackwardRows) {
       const std::int64_t left = job.wave.queries - row;
       for (std::int64_t h = 0; h < count; ++h) {
         const std::int64_t in_wave = (task.batch - job.wave.batch) * job.wave.heads + first + h - job.wave.head;
-        backward_tile(task,
-                      {first + h, in_wave, s.blocks[h], static_cast<int>(row),
-                       static_cast<int>(left < kBackwardRows ? left : kBackwardRows)},
-                      block);
+        backward_tile<Numbers>(task,
+                               {first + h, in_wave, s.blocks[h], static_cast<int>(row),
+                                static_cast<int>(left < kBackwardRows ? left : kBackwardRows)},
+                               block);
       }
     }
     for (std::int64_t h = 0; h < count; ++h) {
@@ -246,8 +238,7 @@ inline void run_backward(const BackwardJob& job, std::int64_t index, std::byte* 
                     .continued_segment = continued_segment(plan, first, end),
                     .slopes_wanted = wanted.q.data != nullptr || wanted.k.data != nullptr ||
                                      wanted.window_value != nullptr || wanted.segment_value != nullptr ||
-                                     wanted.table_value != nullptr ||
-                                     wanted.mask.data != nullptr};
+                                     wanted.table_value != nullptr || wanted.mask.data != nullptr};
   zero_floats(task.scratch.zeros, kLargestWidth);
   const std::int64_t first_head = wave.head + group * job.group_heads;
   const std::int64_t in_wave = (batch - wave.batch) * wave.heads + group * job.group_heads;
@@ -264,8 +255,10 @@ inline void run_backward(const BackwardJob& job, std::int64_t index, std::byte* 
   if (wanted.table_value != nullptr)
     zero_floats(table_share(job, batch, range, first_head), job.group_heads * p.table.size);
   if (job.few) return few_heads_of_pass(task, first_head, job.group_heads);
-  if (job.interleave_heads) return all_heads_of_pass(task, first_head, job.group_heads);
-  for (std::int64_t h = 0; h < job.group_heads; ++h) all_heads_of_pass(task, first_head + h, 1);
+  with_backward_numbers(p.type, [&]<class Numbers, class T>() {
+    if (job.interleave_heads) return all_heads_of_pass<Numbers, T>(task, first_head, job.group_heads);
+    for (std::int64_t h = 0; h < job.group_heads; ++h) all_heads_of_pass<Numbers, T>(task, first_head + h, 1);
+  });
 }
 
 // dq of one (batch, head): the ranges in order, times the scale.

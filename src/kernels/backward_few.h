@@ -51,8 +51,8 @@ inline void few_slopes(BackwardTask& task, const BackwardTile& tile, const KeyBl
                                    run.count, weights + run.position);
     if (task.slopes_wanted)
       run_products<M, kBackwardKeys>(job.output_panels + base * sizes.value_stride, sizes.value_stride,
-                                     row_of<T>(p.v, task.batch, tile.head, run.key), p.v.strides.row,
-                                     sizes.value_width, run.count, slopes + run.position);
+                                     row_of<T>(p.v, task.batch, tile.head, run.key), p.v.strides.row, sizes.value_width,
+                                     run.count, slopes + run.position);
   }
   const int width = round_up(block.length, kPanel);
   for (const WindowStretch& stretch : windows_of(task, tile, block, 0)) {

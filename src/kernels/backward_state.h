@@ -8,9 +8,9 @@
 namespace camber::kernels {
 namespace {
 
-// One head's share of the current key block.
+// One head's share of the current key block. k and v are words of the numbers that are multiplied.
 struct HeadBlock {
-  float* keys;         // k * softmax_scale * log2(e), transposed panels
+  float* keys;         // k, transposed panels; floats times softmax_scale * log2(e)
   float* values;       // v, transposed panels
   float* key_panels;   // k, row panels
   float* grad_keys;    // [kBackwardKeys][key_stride]
@@ -18,16 +18,28 @@ struct HeadBlock {
 };
 
 struct BackwardScratch {
-  float* weights;          // [kBackwardRows][kBackwardKeys], p, then p after dropout
-  float* slopes;           // the same of dz
-  HeadBlock* blocks;       // [heads of a group]
-  const void** key_rows;   // [kBackwardKeys]
+  float* weights;  // [kBackwardRows][kBackwardKeys], p, then p after dropout
+  float* slopes;   // the same of dz
+  // Where products multiply pairs: the same in pairs of rows, and dz in pairs of columns too.
+  std::uint32_t *paired_weights, *paired_slopes, *slopes_by_columns;
+  HeadBlock* blocks;      // [heads of a group]
+  const void** key_rows;  // [kBackwardKeys]
   const void** value_rows;
-  float* staged;  // [2][kBackwardKeys][widest]: rows of k and of v converted to float
+  float* staged;   // [2][kBackwardKeys][widest]: rows of k and of v converted to float
   float* zeros;    // [kLargestWidth]
   float* factors;  // [kBackwardKeys]
   std::uint32_t* words;
 };
+
+// A float array seen as words of what is multiplied.
+template <class Numbers>
+inline typename Numbers::Word* words_of(float* at) {
+  return reinterpret_cast<typename Numbers::Word*>(at);
+}
+template <class Numbers>
+inline int words_in(int elements) {
+  return (elements + Numbers::kPerWord - 1) / Numbers::kPerWord;
+}
 
 struct BackwardSizes {
   int key_width, value_width, key_stride, value_stride;  // strides: padded to kLanes
@@ -43,6 +55,10 @@ inline BackwardScratch lay_out_backward(Arena& arena, const BackwardJob& job) {
   BackwardScratch s{};
   s.weights = arena.take<float>(kBackwardRows * kBackwardKeys + kLanes);
   s.slopes = arena.take<float>(kBackwardRows * kBackwardKeys + kLanes);
+  const std::int64_t pairs = job.problem.type == ElementType::bfloat16 ? kBackwardRows * kBackwardKeys / 2 : 0;
+  s.paired_weights = arena.take<std::uint32_t>(pairs);
+  s.paired_slopes = arena.take<std::uint32_t>(pairs);
+  s.slopes_by_columns = arena.take<std::uint32_t>(pairs);
   s.blocks = arena.take<HeadBlock>(job.group_heads);
   s.key_rows = arena.take<const void*>(kBackwardKeys);
   s.value_rows = arena.take<const void*>(kBackwardKeys);

@@ -38,13 +38,14 @@ inline bool moderate(const BackwardTask& task, const BackwardTile& tile, int row
 }
 
 // 2a. Direct: weights 2^(z - logsumexp2), instead of the mask.
-template <bool kMasked, int M>
-__attribute__((noinline)) void weight_panels(const float* query, const float* keys, int steps, const float* logsumexp2,
-                                             float* weights, int panels) {
+template <class Numbers, bool kMasked, int M>
+__attribute__((noinline)) void weight_panels(const typename Numbers::Word* query, const typename Numbers::Word* keys,
+                                             int steps, float unit, const float* logsumexp2, float* weights,
+                                             int panels) {
   for (int panel = 0; panel < panels; ++panel) {
     Sums<M, 2> sums;
     clear(sums);
-    multiply<FloatNumbers, 1, kTileRows>(sums, query, keys + panel * steps * kPanel, steps);
+    multiply<Numbers, 1, kTileRows>(sums, query, keys + panel * steps * kPanel, steps);
 #pragma GCC unroll 16
     for (int i = 0; i < M; ++i) {
       float* to = weights + i * kBackwardKeys + panel * kPanel;
@@ -52,7 +53,7 @@ __attribute__((noinline)) void weight_panels(const float* query, const float* ke
       Vec weight[2];
 #pragma GCC unroll 2
       for (int n = 0; n < 2; ++n) {
-        Vec z = sums.at[i][n];
+        Vec z = Numbers::scaled(sums.at[i][n], unit);
         if constexpr (kMasked) z = add_masked(z, load(to + n * kLanes));
         weight[n] = max(broadcast(kSmallestExponent), sub(z, broadcast(logsumexp2[i])));
       }
@@ -64,13 +65,14 @@ __attribute__((noinline)) void weight_panels(const float* query, const float* ke
 }
 
 // 3a. Direct: slopes = weight * (grad_output . v - delta). A key that a mask removed has slope 0 even where v is NaN.
-template <bool kMasked, int M>
-__attribute__((noinline)) void slope_panels(const float* output, const float* values, int steps, const float* delta,
-                                            const float* weights, float* slopes, int panels) {
+template <class Numbers, bool kMasked, int M>
+__attribute__((noinline)) void slope_panels(const typename Numbers::Word* output, const typename Numbers::Word* values,
+                                            int steps, const float* delta, const float* weights, float* slopes,
+                                            int panels) {
   for (int panel = 0; panel < panels; ++panel) {
     Sums<M, 2> sums;
     clear(sums);
-    multiply<FloatNumbers, 1, kTileRows>(sums, output, values + panel * steps * kPanel, steps);
+    multiply<Numbers, 1, kTileRows>(sums, output, values + panel * steps * kPanel, steps);
 #pragma GCC unroll 16
     for (int i = 0; i < M; ++i)
 #pragma GCC unroll 2
@@ -85,12 +87,15 @@ __attribute__((noinline)) void slope_panels(const float* output, const float* va
 }
 
 // 2b and 3b. General: plain products to a tile.
-template <int M>
-__attribute__((noinline)) void product_panels(const float* left, const float* right, int steps, float* to, int panels) {
+template <class Numbers, int M>
+__attribute__((noinline)) void product_panels(const typename Numbers::Word* left, const typename Numbers::Word* right,
+                                              int steps, float unit, float* to, int panels) {
   for (int panel = 0; panel < panels; ++panel) {
     Sums<M, 2> sums;
     clear(sums);
-    multiply<FloatNumbers, 1, kTileRows>(sums, left, right + panel * steps * kPanel, steps);
+    multiply<Numbers, 1, kTileRows>(sums, left, right + panel * steps * kPanel, steps);
+    for (int i = 0; i < M; ++i)
+      for (int n = 0; n < 2; ++n) sums.at[i][n] = Numbers::scaled(sums.at[i][n], unit);
     write_rows(sums, to + panel * kPanel, kBackwardKeys);
   }
 }
@@ -173,12 +178,16 @@ inline bool any_kept(const BackwardTask& task, const BackwardTile& tile, const K
 }
 
 // Weights and slopes of M rows from `row` on, `rows` of which exist.
-template <int M>
+template <class Numbers, int M>
 inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block, int row, int rows) {
   const BackwardJob& job = task.job;
   const std::int64_t first = tile.in_wave * job.padded_rows + tile.first_row + row;
-  const float* query = job.query_tiles + first * task.sizes.key_width;
-  const float* output = job.output_tiles + first * task.sizes.value_width;
+  const int key_words = words_in<Numbers>(task.sizes.key_width),
+            value_words = words_in<Numbers>(task.sizes.value_width);
+  const auto* query = words_of<Numbers>(job.query_tiles) + first * key_words;
+  const auto* output = words_of<Numbers>(job.output_tiles) + first * value_words;
+  const auto *keys = words_of<Numbers>(tile.head_block.keys), *key_values = words_of<Numbers>(tile.head_block.values);
+  const float unit = task.problem.softmax_scale * kLog2E;
   const float* delta = row_terms(task, tile) + job.padded_rows + row;
   float *weights = task.scratch.weights + row * kBackwardKeys, *slopes = task.scratch.slopes + row * kBackwardKeys;
   const int panels = round_up(block.length, kPanel) / kPanel;
@@ -196,8 +205,8 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
                                     job.wave.queries - tile.first_row - row - M, task.plan, block, weights);
   }
   if (direct) {
-    (masked ? weight_panels<true, M> : weight_panels<false, M>)(query, tile.head_block.keys, task.sizes.key_width,
-                                                                floor, weights, panels);
+    (masked ? weight_panels<Numbers, true, M> : weight_panels<Numbers, false, M>)(query, keys, key_words, unit, floor,
+                                                                                  weights, panels);
     for (const WindowStretch& stretch : windows) {
       float* to = weights + stretch.offset;
       store(to, scaled_weight(load(to), stretch_values(stretch, values, false)));
@@ -205,11 +214,12 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
     clear_rows_without_keys(floor, rows, panels * kPanel, weights);
     const bool partial = clear_unseen_weights(task, tile, block, row, rows, weights);
     if (!task.slopes_wanted) return;
-    (masked || partial ? slope_panels<true, M> : slope_panels<false, M>)(
-        output, tile.head_block.values, task.sizes.value_width, delta, weights, slopes, panels);
+    (masked || partial ? slope_panels<Numbers, true, M> : slope_panels<Numbers, false, M>)(output, key_values,
+                                                                                           value_words, delta, weights,
+                                                                                           slopes, panels);
     return clear_rows_without_keys(floor, rows, panels * kPanel, slopes);
   }
-  product_panels<M>(query, tile.head_block.keys, task.sizes.key_width, weights, panels);
+  product_panels<Numbers, M>(query, keys, key_words, unit, weights, panels);
   for (const WindowStretch& stretch : windows) {
     float* to = weights + stretch.offset;
     store(to, add_bias(load(to), stretch_values(stretch, values, false)));
@@ -221,7 +231,7 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
       for (int j = 0; j < panels * kPanel; ++j) weights[i * kBackwardKeys + j] = 0;
   }
   clear_rows_without_keys(floor, rows, panels * kPanel, weights);
-  if (task.slopes_wanted) product_panels<M>(output, tile.head_block.values, task.sizes.value_width, slopes, panels);
+  if (task.slopes_wanted) product_panels<Numbers, M>(output, key_values, value_words, 1.0f, slopes, panels);
   for (int i = 0; i < M; ++i)
     general_slopes(task, tile, block, row + i, delta[i], weights + i * kBackwardKeys, slopes + i * kBackwardKeys);
 }

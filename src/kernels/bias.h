@@ -75,8 +75,9 @@ inline int positions_before(const KeyPlan& plan, const KeyBlock& block, std::int
 
 // The keys that row (batch, query) sees end here.
 inline std::int64_t row_end(const AttentionProblem& problem, std::int64_t batch, std::int64_t query) {
-  return problem.row_lengths.data == nullptr ? problem.keys
-                                             : problem.row_lengths.data[batch * problem.row_lengths.batch_stride + query];
+  return problem.row_lengths.data == nullptr
+             ? problem.keys
+             : problem.row_lengths.data[batch * problem.row_lengths.batch_stride + query];
 }
 
 // Adds the float mask times log2(e).

@@ -62,8 +62,7 @@ void forward_few(const KernelTable& kernels, const KeyPlans& plans, ForwardJob& 
   run_tasks(p.parallel, job.ranges * p.batches, kernels.few_scratch(job),
             [&](std::int64_t task, std::byte* scratch) { kernels.few_task(job, task, scratch); });
   if (job.ranges > 1)
-    run_tasks(
-        p.parallel, p.batches, 0, [&](std::int64_t batch, std::byte*) { kernels.few_merge(job, batch); });
+    run_tasks(p.parallel, p.batches, 0, [&](std::int64_t batch, std::byte*) { kernels.few_merge(job, batch); });
 }
 
 }  // namespace

@@ -226,9 +226,8 @@ inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int 
   if (!task.without_bias) {
     const auto* weights = weights_for_values(task, block, row, M, bias.seen);
     const int steps = (bias.seen + Numbers::kPerWord - 1) / Numbers::kPerWord;
-    add_product<Numbers, kForwardKeys / Numbers::kPerWord, 1, M>(weights, s.values, value_steps<Numbers>(block), steps,
-                                                                 s.outputs + row * task.value_stride,
-                                                                 task.value_stride);
+    add_product<Numbers, kForwardKeys / Numbers::kPerWord, 1, M>(
+        weights, s.values, value_steps<Numbers>(block), steps, s.outputs + row * task.value_stride, task.value_stride);
     if (task.non_finite_count > 0) add_non_finite_values<T, Numbers, M>(task, row, bias.seen);
   }
   if constexpr (kStatistics) {
@@ -292,8 +291,7 @@ inline void write_rows_out(ForwardTask<Numbers>& task) {
     T* to = static_cast<T*>(result.output) + task.batch * result.output_strides.batch +
             task.head * result.output_strides.head + query * result.output_strides.row;
     const float* from = task.scratch.outputs + row * task.value_stride;
-    for (int d = 0; d < width; d += kLanes)
-      store_floats(to + d, mul(load(from + d), broadcast(inverse)), width - d);
+    for (int d = 0; d < width; d += kLanes) store_floats(to + d, mul(load(from + d), broadcast(inverse)), width - d);
     result.logsumexp[at] = empty ? kNegativeInfinity : (reference + __builtin_log2f(total)) * kLn2;
     if (task.job.statistics) finish_statistics(task, row, total, at);
   }

@@ -79,7 +79,8 @@ inline void few_bias(FewTask& task, const KeyBlock& block, std::int64_t head) {
   const AttentionProblem& p = task.problem;
   float* strip = task.scratch.strip;
   const WindowPlan& windows = task.job.windows;
-  for (const WindowStretch& stretch : stretches_of(windows, plan_tile(windows, task.batch, 0), &block - task.plan.blocks)) {
+  for (const WindowStretch& stretch :
+       stretches_of(windows, plan_tile(windows, task.batch, 0), &block - task.plan.blocks)) {
     float* to = strip + stretch.offset;
     store(to, add_bias(load(to), stretch_values(stretch, window_values(p.windows, head), false)));
   }
@@ -211,8 +212,8 @@ inline void merge_few(const ForwardJob& job, std::int64_t batch) {
       }
     }
     const float inverse = total == 0 ? 0 : 1 / total;
-    T* to = static_cast<T*>(result.output) + batch * result.output_strides.batch +
-            head * result.output_strides.head + query * result.output_strides.row;
+    T* to = static_cast<T*>(result.output) + batch * result.output_strides.batch + head * result.output_strides.head +
+            query * result.output_strides.row;
     for (int d = 0; d < sizes.value_width; d += kLanes)
       store_floats(to + d, mul(load(first + kLanes + d), broadcast(inverse)), sizes.value_width - d);
     result.logsumexp[(batch * p.heads + head) * p.queries + query] =

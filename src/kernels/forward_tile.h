@@ -8,9 +8,9 @@
 //            upper bound of z: |q| |k| + bias <= reference + kHeadroom, and no blocked mask. Windows, and segments
 //            that differ within the block, come afterwards as factors.
 //   general  the scores go to the strip, masks are applied, the row's reference rises to its largest score.
-// A row's first block is direct with the reference 0 where the bound allows it and the weights did not become too small.
-// The choice is made for a tile of rows that begins at a multiple of kTileRows,
-// so that it does not depend on how rows are dealt to tasks.
+// A row's first block is direct with the reference 0 where the bound allows it and the weights did not become too
+// small. The choice is made for a tile of rows that begins at a multiple of kTileRows, so that it does not depend on
+// how rows are dealt to tasks.
 namespace camber::kernels {
 namespace {
 
@@ -53,9 +53,10 @@ inline void find_kept(const ForwardTask<Numbers>& task, const KeyBlock& block, i
   for (int i = 0; i < M; ++i) {
     bias.kept[i] = block.length;
     if (task.problem.row_lengths.data != nullptr)
-      bias.kept[i] = row + i >= task.rows ? 0
-                                          : positions_before(task.plan, block,
-                                                             row_end(task.problem, task.batch, task.first_query + row + i));
+      bias.kept[i] =
+          row + i >= task.rows
+              ? 0
+              : positions_before(task.plan, block, row_end(task.problem, task.batch, task.first_query + row + i));
     bias.seen = bias.kept[i] > bias.seen ? bias.kept[i] : bias.seen;
   }
   bias.width = round_up(kStatistics ? block.length : bias.seen, kPanel);
@@ -245,7 +246,8 @@ inline bool start_direct(ForwardTask<Numbers>& task, int row, const BlockBias& b
     if (sum_of(sum_of_weights(task.scratch.strip + i * kForwardKeys, bias.width)) < kSmallestStart) return false;
   }
   for (int i = 0; i < M; ++i)
-    if (task.scratch.reference[row + i] == kNegativeInfinity && task.scratch.norms[row + i] == task.scratch.norms[row + i])
+    if (task.scratch.reference[row + i] == kNegativeInfinity &&
+        task.scratch.norms[row + i] == task.scratch.norms[row + i])
       task.scratch.reference[row + i] = 0;
   return true;
 }

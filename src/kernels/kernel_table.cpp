@@ -39,11 +39,13 @@ std::size_t few_scratch(const ForwardJob& job) {
 }
 
 void few_task(const ForwardJob& job, std::int64_t task, std::byte* scratch) {
-  with_elements(job.problem.type, [&]<class T>() { few_task_of<T>(job, task, scratch); });
+  with_elements(
+      job.problem.type, [&]<class T>() { few_task_of<T>(job, task, scratch); });
 }
 
 void few_merge(const ForwardJob& job, std::int64_t batch) {
-  with_elements(job.problem.type, [&]<class T>() { merge_few<T>(job, batch); });
+  with_elements(
+      job.problem.type, [&]<class T>() { merge_few<T>(job, batch); });
 }
 
 std::size_t backward_scratch(const BackwardJob& job) {

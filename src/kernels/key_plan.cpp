@@ -47,9 +47,8 @@ void KeyPlans::add_batch(const AttentionProblem& problem, std::int64_t batch, bo
 void KeyPlans::add_keys(std::int64_t key, std::int64_t count, std::int32_t segment) {
   while (count > 0) {
     if (blocks_.size() == batch_begin_.back() || blocks_.back().length == block_keys_)
-      blocks_.push_back(
-          {key, key, static_cast<std::int32_t>(runs_.size()), 0, static_cast<std::int32_t>(spans_.size()), 0,
-           static_cast<std::int32_t>(codes_.size()), 0, 0});
+      blocks_.push_back({key, key, static_cast<std::int32_t>(runs_.size()), 0, static_cast<std::int32_t>(spans_.size()),
+                         0, static_cast<std::int32_t>(codes_.size()), 0, 0});
     KeyBlock& block = blocks_.back();
     const auto taken = static_cast<std::int32_t>(std::min<std::int64_t>(count, block_keys_ - block.length));
     if (block.run_count > 0 && runs_.back().key + runs_.back().count == key) {

@@ -28,6 +28,8 @@ struct FloatNumbers {
     pack_row_panels(float_rows<T>(rows, count, width, staged), count, width, panels);
   }
   static const Word* left_weights(const float* weights, int, int, Word*) { return weights; }
+  // The scale is folded into one of the factors.
+  static Vec scaled(Vec sum, float) { return sum; }
 
   // The rows as floats; where they are not, they are converted and `rows` is made to point to the copies.
   template <class T>
@@ -95,6 +97,38 @@ struct BfloatNumbers {
           const __m512i above = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(present, high));
           _mm512_storeu_si512(panels, _mm512_or_si512(below, _mm512_slli_epi32(above, 16)));
         }
+    }
+  }
+  static Vec scaled(Vec sum, float unit) { return mul(sum, broadcast(unit)); }
+
+  // 16 floats as bfloat16, one in the low half of each word.
+  static __m512i rounded(Vec v) {
+    return _mm512_cvtepu16_epi32(_mm512_castsi512_si256(reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(v, v))));
+  }
+  // packed[k][j] = the pair of rows 2k and 2k + 1 of column j, for columns below `width`; rows `row_stride` apart.
+  static void pair_rows(const float* from, int row_stride, int rows, int width, Word* packed) {
+    for (int row = 0; row < rows; row += 2)
+      for (int j = 0; j < width; j += kLanes) {
+        const __m512i low = rounded(load(from + row * row_stride + j));
+        const __m512i high = row + 1 < rows ? rounded(load(from + (row + 1) * row_stride + j)) : _mm512_setzero_si512();
+        _mm512_storeu_si512(packed + row / 2 * row_stride + j, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+      }
+  }
+  // packed[i][k] = the pair of columns 2k and 2k + 1 of row i; `width` a multiple of kPanel.
+  static void pair_columns(const float* from, int row_stride, int rows, int width, Word* packed) {
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < width; j += kPanel) {
+        const float* at = from + i * row_stride + j;
+        const __m512bh both = _mm512_cvtne2ps_pbh(load(at + kLanes), load(at));
+        _mm512_storeu_si512(packed + (i * row_stride + j) / 2, reinterpret_cast<__m512i>(both));
+      }
+  }
+  // Halves of words that are NaN or infinite become 0.
+  static void clear_non_finite_words(Word* at, int count) {
+    constexpr Word kExponent = 0x7F80u;
+    for (int i = 0; i < count; ++i) {
+      if ((at[i] & kExponent) == kExponent) at[i] &= 0xFFFF0000u;
+      if ((at[i] >> 16 & kExponent) == kExponent) at[i] &= 0x0000FFFFu;
     }
   }
   // Weights rounded to bfloat16 for the product with the values; their sum was taken before.

@@ -139,8 +139,7 @@ inline void clear_non_finite(float* at, int count) {
 inline void pack_tile_rows(const float* const* row, int rows, int width, float* tile) {
 #if defined(__AVX512F__)
   if (rows == kTileRows) {
-    for (int d = 0; d < width; d += 16)
-      transpose_16x16<kTileRows>(row, d, width - d, tile + d * kTileRows, kTileRows);
+    for (int d = 0; d < width; d += 16) transpose_16x16<kTileRows>(row, d, width - d, tile + d * kTileRows, kTileRows);
     return;
   }
 #endif

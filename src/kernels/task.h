@@ -104,8 +104,8 @@ struct BackwardJob {
   bool interleave_heads;     // tile by tile rather than one after the other, so that a shared mask is touched once
   BackwardWave wave;
   WindowPlan windows;  // of the wave's rows
-  // Arrays of the wave; padded_rows = its queries rounded up to kBackwardRows (fewer than these: to whole tiles), widths
-  // rounded up to the lanes. Few queries have plain rows of q and grad_output in them (prepare_few).
+  // Arrays of the wave; padded_rows = its queries rounded up to kBackwardRows (fewer than these: to whole tiles),
+  // widths rounded up to the lanes. Few queries have plain rows of q and grad_output in them (prepare_few).
   std::int64_t padded_rows;
   float* query_tiles;   // [batches, heads, padded_rows, D]: q in tiles
   float* query_panels;  // [batches, heads, padded_rows, padded D]: q in row panels of kBackwardRows rows

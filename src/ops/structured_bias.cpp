@@ -118,16 +118,17 @@ OffsetCodes codes_of(const at::Tensor& query_position, const at::Tensor& key_pos
 }
 
 void check_positions(const at::Tensor& query_position, const at::Tensor& key_position, std::int64_t dimensions) {
-  for (const auto& [name, tensor] : {std::pair{"query_position", query_position}, std::pair{"key_position", key_position}})
-    TORCH_CHECK_VALUE(is_integer(tensor) && tensor.dim() == 2 && tensor.size(1) == dimensions, "[StructuredBias] ", name,
-                      " must be integers [rows, ", dimensions, "], got ", describe(tensor));
+  for (const auto& [name, tensor] :
+       {std::pair{"query_position", query_position}, std::pair{"key_position", key_position}})
+    TORCH_CHECK_VALUE(is_integer(tensor) && tensor.dim() == 2 && tensor.size(1) == dimensions, "[StructuredBias] ",
+                      name, " must be integers [rows, ", dimensions, "], got ", describe(tensor));
 }
 
 }  // namespace
 
 StructuredBias StructuredBias::from_table(const at::Tensor& value, const at::Tensor& index) {
-  TORCH_CHECK_VALUE(value.dim() == 2 && value.is_floating_point(), "[StructuredBias] value must be float [1 or H, T], got ",
-                    describe(value));
+  TORCH_CHECK_VALUE(value.dim() == 2 && value.is_floating_point(),
+                    "[StructuredBias] value must be float [1 or H, T], got ", describe(value));
   TORCH_CHECK_VALUE(index.dim() == 2 && is_integer(index), "[StructuredBias] index must be integers [Q, K], got ",
                     describe(index));
   return {.table = Table{.value = value, .index = index.to(at::kInt)}};

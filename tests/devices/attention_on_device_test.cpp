@@ -29,12 +29,12 @@ AttentionTestInputs on_device(const AttentionTestInputs& in) {
   if (moved.bias.segments) move(moved.bias.segments->value);  // the offsets stay on the host
   if (moved.bias.table) {
     moved.bias.table->value = moved.bias.table->value.to(test_device());
-    for (auto* codes : {&moved.bias.table->index, &moved.bias.table->query_code, &moved.bias.table->key_code}) move(*codes);
+    for (auto* codes : {&moved.bias.table->index, &moved.bias.table->query_code, &moved.bias.table->key_code})
+      move(*codes);
   }
   auto& masks = moved.options.masks;
-  for (auto* mask :
-       {&masks.attn_mask, &masks.blocked_mask, &masks.key_padding_mask, &masks.key_lengths, &masks.row_lengths,
-        &masks.segment_available})
+  for (auto* mask : {&masks.attn_mask, &masks.blocked_mask, &masks.key_padding_mask, &masks.key_lengths,
+                     &masks.row_lengths, &masks.segment_available})
     move(*mask);
   return moved;
 }

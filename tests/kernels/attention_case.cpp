@@ -168,9 +168,9 @@ float from_16_bits(ElementType type, std::uint16_t x) {
     return value;
   }
   const int exponent = x >> 10 & 31, mantissa = x & 1023;
-  const double size = exponent == 31 ? (mantissa == 0 ? INFINITY : NAN)
-                                     : std::ldexp(exponent == 0 ? mantissa : 1024 + mantissa,
-                                                  (exponent == 0 ? 1 : exponent) - 25);
+  const double size = exponent == 31
+                          ? (mantissa == 0 ? INFINITY : NAN)
+                          : std::ldexp(exponent == 0 ? mantissa : 1024 + mantissa, (exponent == 0 ? 1 : exponent) - 25);
   return static_cast<float>((x & 0x8000) != 0 ? -size : size);
 }
 
@@ -300,7 +300,8 @@ std::vector<Case> feature_cases() {
   });
   add("half", [](Case& c) { c.type = ElementType::float16, c.interleaved = true; });
   add("odd_width_half", [](Case& c) {
-    c.key_width = 33, c.value_width = 41, c.keys = 271, c.type = ElementType::float16, c.mask_batches = c.mask_heads = 0;
+    c.key_width = 33, c.value_width = 41, c.keys = 271, c.type = ElementType::float16,
+    c.mask_batches = c.mask_heads = 0;
   });
   add("row_lengths", [](Case& c) { c.row_lengths = 1; });
   add("row_lengths_bfloat16", [](Case& c) { c.row_lengths = 1, c.type = ElementType::bfloat16; });

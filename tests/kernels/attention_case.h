@@ -25,11 +25,11 @@ struct Case {
   int mask_batches = -1, mask_heads = -1;        // -1: none; 1: broadcast; 0: full
   int blocked_batches = -1, blocked_heads = -1;  // likewise
   double blocked_share = 0.3;
-  std::int64_t table_heads = -1;                 // -1: none; 1: shared; 0: each its own
-  int table_form = 0;                            // 0: 1-D distance; 1: offsets on a grid; 2: any index
-  double mask_shift = 0;  // added to the mask
+  std::int64_t table_heads = -1;  // -1: none; 1: shared; 0: each its own
+  int table_form = 0;             // 0: 1-D distance; 1: offsets on a grid; 2: any index
+  double mask_shift = 0;          // added to the mask
   bool padding = false, lengths = false;
-  int row_lengths = 0;  // 0: none; 1: shared by the batches; 2: each its own
+  int row_lengths = 0;     // 0: none; 1: shared by the batches; 2: each its own
   bool empty_row = false;  // row 0 sees no key (through the blocked mask)
   double dropout = 0;
 };

@@ -38,9 +38,9 @@ std::vector<Case> cases() {
   std::vector<Case> chosen;
   for (const Case& c : feature_cases())
     if (c.name == "windows_segments_absent" || c.name == "everything" || c.name == "dropout_and_everything" ||
-        c.name == "windows_strong" || c.name == "row_lengths_and_everything" || c.name == "causal" || c.name == "half" ||
-        c.name == "everything_few" ||
-        c.name == "table_of_offsets" || c.name == "table_shared_by_heads" || c.name == "table_and_everything" || c.name == "dropout_and_everything_few")
+        c.name == "windows_strong" || c.name == "row_lengths_and_everything" || c.name == "causal" ||
+        c.name == "half" || c.name == "everything_few" || c.name == "table_of_offsets" ||
+        c.name == "table_shared_by_heads" || c.name == "table_and_everything" || c.name == "dropout_and_everything_few")
       chosen.push_back(c);
   chosen.push_back({.name = "one_query", .batches = 2, .queries = 1, .keys = 5000});
   chosen.push_back({.name = "larger",
@@ -89,12 +89,12 @@ TEST(Backward, ComputesOnlyWhatIsWantedWithTheSameBits) {
       for (const unsigned wanted : {kQ, kK, kV, kWindow, kSegment, kMask, kTable}) {
         SCOPED_TRACE(c.name + " " + isa_name(isa) + " " + std::to_string(wanted));
         const BackwardRun one = run_backward(data, forward, isa, wanted);
-        expect_same({wanted == kQ ? all.q : std::vector<float>{}, wanted == kK ? all.k : std::vector<float>{},
-                     wanted == kV ? all.v : std::vector<float>{}, wanted == kWindow ? all.window : std::vector<float>{},
-                     wanted == kSegment ? all.segment : std::vector<float>{},
-                     wanted == kMask ? all.mask : std::vector<float>{},
-                     wanted == kTable ? all.table : std::vector<float>{}},
-                    one);
+        expect_same(
+            {wanted == kQ ? all.q : std::vector<float>{}, wanted == kK ? all.k : std::vector<float>{},
+             wanted == kV ? all.v : std::vector<float>{}, wanted == kWindow ? all.window : std::vector<float>{},
+             wanted == kSegment ? all.segment : std::vector<float>{}, wanted == kMask ? all.mask : std::vector<float>{},
+             wanted == kTable ? all.table : std::vector<float>{}},
+            one);
       }
     }
   }

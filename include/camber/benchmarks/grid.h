@@ -17,8 +17,8 @@ struct GridBenchOptions {
   double seconds = 0.5;      ///< of a cell, at most; both sides in turns, the best time of each counts
   std::int64_t repeats = 3;  ///< of a cell, at least
   std::int64_t threads = 0;  ///< 0: as many as torch takes by itself
-  /// Count the processor's time divided by the threads instead of wall time: what else runs on a busy machine stays out.
-  /// With several threads their waiting counts too, so best with one.
+  /// Count the processor's time divided by the threads instead of wall time: what else runs on a busy machine stays
+  /// out. With several threads their waiting counts too, so best with one.
   bool processor_time = false;
   std::uint64_t seed = 0;
   bool problems = false;            ///< also causal attention, window attention, T5 and a pair bias

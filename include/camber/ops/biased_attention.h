@@ -86,8 +86,8 @@ struct AttentionReport {
 };
 
 /// q [B, H, Q, D], k [B, H, K, D], v [B, H, K, Dv]; any strides with a last stride of 1. Gradients flow to q, k, v,
-/// window values, segment values, the table and attn_mask. A row without a finite z gives output 0, logsumexp -inf and gradients
-/// 0. A NaN stays in the rows that see it: -inf, in whatever part, removes a key with all that it holds.
+/// window values, segment values, the table and attn_mask. A row without a finite z gives output 0, logsumexp -inf and
+/// gradients 0. A NaN stays in the rows that see it: -inf, in whatever part, removes a key with all that it holds.
 ///
 ///   AttentionReport report;
 ///   auto [output, logsumexp, statistics] =

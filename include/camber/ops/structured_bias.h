@@ -73,8 +73,8 @@ struct StructuredBias {
   /// value [Ht, T] looked up by index, integers [Q, K].
   static StructuredBias from_table(const at::Tensor& value, const at::Tensor& index);
 
-  /// The value at key's position less query's: table [Ht, 2 m_1 + 1, .., 2 m_n + 1] holds the offsets -m .. m along each
-  /// of n dimensions, the middle is offset 0, and offsets beyond take the outermost value. Positions are integers
+  /// The value at key's position less query's: table [Ht, 2 m_1 + 1, .., 2 m_n + 1] holds the offsets -m .. m along
+  /// each of n dimensions, the middle is offset 0, and offsets beyond take the outermost value. Positions are integers
   /// [Q, n] and [K, n]. Differentiable in the table.
   ///
   ///   // T5: one value a head and distance -128 .. 128; Swin: table [H, 13, 13] and the cells of a 7 x 7 window.
