@@ -43,7 +43,9 @@ def test_equals_the_dense_mask_with_all_gradients(make, implementation, dtype):
         tolerance = {"atol": 1e-12 if dtype == torch.float64 else 2e-5, "rtol": 0}
         torch.testing.assert_close(got.output, wanted, **tolerance)
         flow = torch.randn_like(wanted)
-        for ours, theirs in zip(torch.autograd.grad(got.output, leaves, flow), torch.autograd.grad(wanted, leaves, flow)):
+        for ours, theirs in zip(
+            torch.autograd.grad(got.output, leaves, flow), torch.autograd.grad(wanted, leaves, flow)
+        ):
             torch.testing.assert_close(ours, theirs, **tolerance)
 
 
@@ -51,9 +53,9 @@ def test_equals_the_dense_mask_with_all_gradients(make, implementation, dtype):
 def test_numeric_gradients(implementation):
     for table in tables():
         assert torch.autograd.gradcheck(
-            lambda q, k, v, values: camber.biased_attention(
-                q, k, v, offsets_bias(values), implementation=implementation
-            ).output,
+            lambda q, k, v, values: (
+                camber.biased_attention(q, k, v, offsets_bias(values), implementation=implementation).output
+            ),
             (*rows(), table),
             fast_mode=True,
         )

@@ -19,7 +19,7 @@ inline void wave_rows(const ConstRows& from, std::int64_t batch, std::int64_t he
 }
 
 // q and grad_output of up to kBackwardRows rows in tiles and panels; `grad_panel_rows` are those of rows with keys,
-// else zeros. `at` is the first row's place in the wave's arrays.
+// else zeros. `at` is the first row's index in the wave's arrays.
 inline void pack_wave_rows(const BackwardJob& job, std::int64_t at, int rows, const float* const* q_rows,
                            const float* const* grad_rows, const float* const* grad_panel_rows) {
   const BackwardSizes sizes = sizes_of(job.problem);
