@@ -31,7 +31,8 @@ from .frames import Frame, Objects
 from .scale_projection import project_after_step, project_scales
 from .sensors import BevGrid, CameraMap
 from .sparse_convolution import SparseIndices, build_sparse_indices, sparse_convolution
-from .structured_bias import Segments, StructuredBias, Table, Windows, dense_mask
+from .structured_bias import Segments, StructuredBias, Windows, dense_mask
+from .table_bias import Table
 from .triton_kernels import TritonReport, check_triton_kernels, enable_triton_kernels
 from .worlds import report, simulate
 from .writing import DatasetWriter, RigSensor, SceneWriter

@@ -97,3 +97,5 @@ inline __m512bh cvtne2ps_pbh(__m512 a, __m512 b) {
 #define _mm512_cvtepu16_epi32(v) camber::kernels::emulated::widen<std::uint16_t>(v)
 #undef _mm512_cvtne2ps_pbh
 #define _mm512_cvtne2ps_pbh camber::kernels::emulated::cvtne2ps_pbh
+#undef _mm512_shuffle_f32x4
+#define _mm512_shuffle_f32x4(a, b, quarters) simde_mm512_shuffle_f32x4(a, b, quarters)
