@@ -49,7 +49,8 @@ sensors::LoaderOptions DetectorTrainingOptions::loader(std::int64_t rank, std::i
           .share_begin = begin_of(rank),
           .share_size = ranks > 1 ? begin_of(rank + 1) - begin_of(rank) : 0,
           .batches_ahead = data.batches_ahead,
-          .cues = detector.encoder.kind != detection::EncoderKind::kFeatures};
+          .cues = detector.encoder.kind != detection::EncoderKind::kFeatures,
+          .cue_errors = data.cue_errors};
 }
 
 train::TrainingLoopOptions DetectorTrainingOptions::loop_with_rules() const {

@@ -78,6 +78,7 @@ class Loader::Work {
     return slot / taken_of_batch() * options_.batch_size + options_.share_begin + slot % taken_of_batch();
   }
   Occasion occasion_at(std::uint64_t position) const;
+  void let_cues_err(std::vector<SensorCues>& cues, nuscenes::Index sample, std::int64_t position) const;
   std::vector<CameraView> cropped_cameras(nuscenes::Index sample, const Occasion& occasion,
                                           const geometry::ImageCrop& crop) const;
   nuscenes::Index sample_at(std::int64_t position);
@@ -169,6 +170,18 @@ std::vector<CameraView> Loader::Work::cropped_cameras(nuscenes::Index sample, co
   return load_sensor_frame(dataset_, sample, options, occasion.faults, pool(), occasion.stream).frame.cameras;
 }
 
+void Loader::Work::let_cues_err(std::vector<SensorCues>& cues, nuscenes::Index sample, std::int64_t position) const {
+  const nuscenes::Tables& tables = dataset_.tables();
+  const auto epoch = static_cast<std::uint64_t>(position / static_cast<std::int64_t>(samples_.size()));
+  const random::Stream scene =
+      random::Stream(seed_, "data.cue_errors").at(epoch).at(static_cast<std::uint64_t>(tables.sample[sample].scene));
+  std::int64_t place = 0;
+  for (nuscenes::Index before = tables.sample[sample].previous; before != nuscenes::kNone;
+       before = tables.sample[before].previous)
+    ++place;
+  apply_cue_errors(cues, options_.cue_errors, scene, place);
+}
+
 LoadedSample Loader::Work::prepare(std::int64_t position) {
   const nuscenes::Index sample = sample_at(position);
   const auto index = static_cast<std::uint64_t>(position);
@@ -176,6 +189,7 @@ LoadedSample Loader::Work::prepare(std::int64_t position) {
   LoadedSample result;
   result.sensor_frame = load_sensor_frame(dataset_, sample, frame_, occasion.faults, pool(), occasion.stream);
   if (options_.cues) result.cues = cue_maker_.cues(result.sensor_frame);
+  if (options_.cue_errors.any()) let_cues_err(result.cues, sample, position);
   KeyFrame& frame = result.sensor_frame.frame;
   const random::Stream stream = random::Stream(seed_, "data.augmentation").at(index);
   result.augmentation = draw_augmentation(options_.augmentation, frame, stream);

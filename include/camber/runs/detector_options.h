@@ -22,6 +22,7 @@ struct DetectorDataOptions {
   bool class_balance = false;
   std::int64_t batch_size = 4;
   sensors::FaultOptions faults{};
+  sensors::CueErrorOptions cue_errors{};
   sensors::AugmentationOptions augmentation{};
   std::int64_t batches_ahead = 4;
   std::int64_t threads = 1;
@@ -36,6 +37,7 @@ struct DetectorDataOptions {
     visitor("class_balance", class_balance, "draw frames so that all classes are met equally often (CBGS)");
     visitor("batch_size", batch_size, "frames a batch", config::Range{.min = 1, .max = 4096});
     visitor("faults", faults, "faults drawn for each frame");
+    visitor("cue_errors", cue_errors, "how the cues err in training");
     visitor("augmentation", augmentation, "how frames are varied");
     visitor("batches_ahead", batches_ahead, "batches prepared before they are asked for",
             config::Range{.min = 1, .max = 64});

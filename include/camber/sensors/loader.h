@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "camber/sensors/augmentation.h"
+#include "camber/sensors/cue_errors.h"
 #include "camber/sensors/cues.h"
 #include "camber/sensors/sensor_frame.h"
 
@@ -22,6 +23,7 @@ struct LoaderOptions {
   std::int64_t epochs = 0;                       ///< passes over the samples; 0: without end
   std::int64_t batches_ahead = 4;                ///< batches prepared before they are asked for
   bool cues = true;                              ///< compute the cues of each sensor
+  CueErrorOptions cue_errors{};                  ///< how the cues err
   /// Where a frozen or stale fault takes frames of other scenes from; empty: the samples that are loaded.
   std::vector<nuscenes::Index> fault_pool{};
 
@@ -47,7 +49,7 @@ struct Batch {
 /// faults and augmentation come from the named streams "data.faults" and "data.augmentation" at p. A batch is a
 /// function of (data set, options, seed, step) alone: resuming at a step gives the batches of an unbroken run, bit for
 /// bit, whatever the number of threads; of a share of it, i counts from share_begin. Fixed faults draw from the stream
-/// "faults" and the sample, as `camber faults` does.
+/// "faults" and the sample, as `camber faults` does. Errors of the cues come from "data.cue_errors" at epoch and scene.
 ///
 ///   Loader loader(dataset, split.samples, options, seed, threads, step);
 ///   while (auto batch = loader.next()) train_on(*batch);
