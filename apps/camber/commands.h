@@ -8,6 +8,7 @@ void register_analyze(Command& program);
 void register_bench(Command& program);
 /// Below `bench`.
 void register_bench_detector(Command& bench);
+void register_calibrate_agreement(Command& program);
 void register_eval(Command& program);
 void register_export(Command& program);
 void register_faults(Command& program);

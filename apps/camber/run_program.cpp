@@ -54,6 +54,7 @@ int run_words(int argument_count, const char* const* arguments) {
   Program program("A bounded, learnable bias for the queries of a transformer.", CAMBER_VERSION);
   register_analyze(program.root());
   register_bench(program.root());
+  register_calibrate_agreement(program.root());
   register_eval(program.root());
   register_export(program.root());
   register_faults(program.root());

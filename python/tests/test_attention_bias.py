@@ -326,8 +326,10 @@ def test_values_may_be_handed_over_in_bfloat16():
         ),
         (
             {"window_trust": False},
-            "[AttentionBias] window_trust must be True without locality (windows=False leaves the windows out), "
-            "got False",
+            (
+                "[AttentionBias] window_trust must be True without locality (windows=False leaves the windows out), "
+                "got False"
+            ),
         ),
         ({"clip": -1.0}, "[AttentionBias] clip must be at least 0, got -1.0"),
         (

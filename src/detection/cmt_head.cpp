@@ -100,6 +100,9 @@ CmtHeadImpl::CmtHeadImpl(const DetectorOptions& options) : options_(options) {
   if (head.cue_input)
     cue_input_ = register_module(
         "cue_input", torch::nn::Linear(torch::nn::LinearOptions(2 * options.num_sensors(), width).bias(false)));
+  if (head.agreement_input)
+    agreement_input_ = register_module(
+        "agreement_input", torch::nn::Linear(torch::nn::LinearOptions(nn::kAgreementNumbers, width).bias(false)));
   if (!options.has_router()) return;
   router = register_module("router", nn::QueryRouter(options.router));
   attention_bias = register_module("attention_bias", nn::AttentionBias(options.bias));
@@ -121,6 +124,7 @@ void CmtHeadImpl::initialise(std::uint64_t seed, const std::string& prefix) {
     query_start_->bias.zero_();
   }
   if (cue_input_) cue_input_->weight.zero_();
+  if (agreement_input_) agreement_input_->weight.zero_();
   if (options_.head.position_embedding != PositionEmbedding::kSplit) return;
   // W_q = W_k, and each half of the channels to its own half of the heads: a query compares positions with positions.
   const std::int64_t width = options_.head.decoder.width, half = width / 2;
@@ -176,6 +180,9 @@ torch::Tensor CmtHeadImpl::query_positions(const torch::Tensor& references, cons
         {by_sensor(batch.age, options_.num_sensors()) - 0.5, by_sensor(batch.level, options_.num_sensors())}, 1);
     position = position + cue_input_->forward(cues.to(position.options().requires_grad(false))).unsqueeze(1);
   }
+  if (agreement_input_)
+    position =
+        position + agreement_input_->forward(batch.agreement.to(position.options().requires_grad(false))).unsqueeze(1);
   return position;
 }
 

@@ -20,6 +20,7 @@ struct CmtHeadImpl::Pass {
   std::vector<torch::Tensor> logits{}, codes{};  // of the layers so far
   std::vector<AddedBias> added_bias{};           // likewise, with statistics
   torch::Tensor segment_offsets{};
+  SensorAgreement agreement{};
 };
 
 namespace {
@@ -86,7 +87,7 @@ torch::Tensor CmtHeadImpl::trust_of(const Pass& pass, const DetectorBatch& batch
   const auto type = pass.query_position.options().requires_grad(false);  // the memory may be in bfloat16
   const auto oracle = [&] { return oracle_trust(batch, sensors, queries).to(type); };
   if (options.trust == TrustControl::kOracle) return oracle();
-  if (options.trust == TrustControl::kZero)
+  if (options.trust == TrustControl::kZero || (!is_training() && !is_bias(policy_of(options))))
     return torch::zeros({batch.size, queries, sensors}, pass.query_position.options());
   nn::RouterInputs inputs{.query_position = pass.query_position,
                           .memory = pass.memory.content.to(type),
@@ -98,6 +99,7 @@ torch::Tensor CmtHeadImpl::trust_of(const Pass& pass, const DetectorBatch& batch
   inputs.shuffle_seed = options.seed;
   inputs.dropout_seed = dropout_key("dropout.router", options);
   if (options_.router.mode == nn::RouterMode::kOracle) inputs.labels = oracle();
+  if (options_.router.mode == nn::RouterMode::kAgree) inputs.agreement = pass.agreement.numbers().to(type);
   auto trust = router->forward(inputs);
   switch (options.trust) {
     case TrustControl::kMean:
@@ -198,17 +200,54 @@ DetectorOutput CmtHeadImpl::forward(const KeyMaps& maps, const DetectorBatch& ba
   return forward(memory_at(maps, batch, positions), batch, denoising, options);
 }
 
-DetectorOutput CmtHeadImpl::forward(const HeadMemory& memory, const DetectorBatch& batch,
+TrustPolicy CmtHeadImpl::policy_of(const ForwardOptions& options) const {
+  return options.policy.value_or(options_.alarms.policy);
+}
+
+// Losses and agreement look at the same logits. What a session knows of the frames before stands in for this frame's
+// own number where a policy asks for it.
+void CmtHeadImpl::add_dense(DetectorOutput& output, const HeadMemory& memory, const DetectorBatch& batch,
+                            const ForwardOptions& options) {
+  const bool asked = !is_training() || options.statistics || options_.head.agreement_input ||
+                     options_.router.mode == nn::RouterMode::kAgree;
+  if (!grid_classes_ || !(is_training() || asked)) return;
+  const std::int64_t grid_keys = batch.scene.grid.keys();
+  const std::int64_t camera_keys = memory.content.size(1) - grid_keys;
+  const auto logits_of = [&](torch::nn::Linear& classes, std::int64_t from, std::int64_t count) {
+    return classes->forward(memory.content.narrow(1, from, count).to(classes->weight.scalar_type()));
+  };
+  auto grid_logits = logits_of(grid_classes_, 0, grid_keys),
+       camera_logits = logits_of(camera_classes_, grid_keys, camera_keys);
+  if (asked) {
+    const auto references = output.references.detach();
+    output.agreement = agreement_of(grid_logits.detach(), camera_logits.detach(),
+                                    nn::project_queries(references, batch.scene, batch.available), batch.scene);
+  }
+  if (!is_training()) return;
+  output.grid_logits = grid_logits;
+  output.camera_logits = camera_logits;
+}
+
+DetectorOutput CmtHeadImpl::forward(const HeadMemory& memory, const DetectorBatch& given,
                                     const DenoisingQueries& denoising, const ForwardOptions& options) {
   Pass pass{.memory = memory};
+  DetectorOutput output;
+  output.references = references().unsqueeze(0).expand({given.size, -1, -1});
+  add_dense(output, memory, given, options);
+  pass.agreement = output.agreement;
+  if (!options.earlier_agreement.empty() && pass.agreement.defined())
+    pass.agreement.frame = torch::full_like(pass.agreement.frame,
+                                            smoothed(options.earlier_agreement, pass.agreement.frame.item<double>()));
+  if (!is_training()) check_policy(options_, policy_of(options));
+  DetectorBatch batch =
+      is_training() ? given : under_policy(given, policy_of(options), options_.alarms, pass.agreement);
+  if (agreement_input_) batch.agreement = pass.agreement.numbers();
   pass.segment_offsets = torch::tensor(batch.scene.layout().segment_offsets(), torch::kLong);
-  const auto learned = references().unsqueeze(0).expand({batch.size, -1, -1});
+  const auto& learned = output.references;
   const std::int64_t extra = denoising.count, queries = options_.head.num_queries;
   pass.references = extra > 0 ? torch::cat({denoising.references.to(learned.options()), learned}, 1) : learned;
   if (extra > 0) pass.blocked = denoising_mask(denoising, queries).to(learned.device());
   pass.query_position = query_positions(pass.references, batch);
-  DetectorOutput output;
-  output.references = learned;
   if (router) {
     pass.projection = nn::project_queries(pass.references, batch.scene, batch.available);
     pass.trust = trust_of(pass, batch, options);
@@ -229,12 +268,6 @@ DetectorOutput CmtHeadImpl::forward(const HeadMemory& memory, const DetectorBatc
   output.added_bias = std::move(pass.added_bias);
   if (options.statistics || options.attention_mass)
     output.attention_mass = decoded.statistics.back().segment_mass.mean(1).narrow(1, extra, queries);
-  if (grid_classes_ && is_training()) {
-    const std::int64_t grid_keys = batch.scene.grid.keys();
-    const std::int64_t camera_keys = memory.content.size(1) - grid_keys;
-    output.grid_logits = grid_classes_->forward(memory.content.narrow(1, 0, grid_keys));
-    output.camera_logits = camera_classes_->forward(memory.content.narrow(1, grid_keys, camera_keys));
-  }
   if (is_training()) output.grid_motion = memory.motion;
   return output;
 }

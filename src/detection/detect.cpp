@@ -47,18 +47,26 @@ void check_can_detect(const DetectorImpl& model) {
                     "[detect] the detector must have encoders of its own: give maps of other encoders to ->forward");
 }
 
-std::vector<Detection> detect_sensor_frame(DetectorImpl& model, sensors::SensorFrame sensor_frame,
-                                           std::vector<sensors::SensorCues> cues) {
+FoundInFrame detect_sensor_frame(DetectorImpl& model, sensors::SensorFrame sensor_frame,
+                                 std::vector<sensors::SensorCues> cues, ForwardOptions options) {
   const torch::NoGradGuard guard;
   sensors::keep_range(sensor_frame.frame.points, model.options().frame_options().range);
   const auto batch = collate(std::move(sensor_frame), std::move(cues), model.options());
   const auto positions = model.kept_key_positions(batch.scene);
-  return model.decode(model.run(batch, {.denoising = false, .attention_mass = true}, positions), batch)[0];
+  options.denoising = false;
+  options.attention_mass = true;
+  const DetectorOutput output = model.run(batch, options, positions);
+  FoundInFrame result{.found = std::move(model.decode(output, batch)[0])};
+  if (!output.agreement.defined()) return result;
+  result.agreement = output.agreement.frame.item<double>();
+  const auto cameras = output.agreement.cameras.cpu().contiguous();
+  result.camera_agreement.assign(cameras.const_data_ptr<double>(), cameras.const_data_ptr<double>() + cameras.numel());
+  return result;
 }
 
 std::vector<Detection> Detector::detect(const Frame& frame) const {
   check_can_detect(*ptr());
-  return detect_sensor_frame(*ptr(), to_sensor_frame(frame, ptr()->options()), frame.cues);
+  return detect_sensor_frame(*ptr(), to_sensor_frame(frame, ptr()->options()), frame.cues).found;
 }
 
 }  // namespace camber::detection

@@ -234,6 +234,11 @@ torch::Device DetectorImpl::device() const {
   return parts_->head->parameters().front().device();
 }
 
+void DetectorImpl::set_alarms(const AlarmOptions& alarms) {
+  options_.alarms = alarms;
+  parts_->head->set_alarms(alarms);
+}
+
 CmtHead DetectorImpl::head() const {
   return parts_->head;
 }
@@ -266,7 +271,7 @@ std::vector<std::vector<Detection>> DetectorImpl::decode(const DetectorOutput& o
   };
   const auto scores = host(torch::sigmoid(output.class_logits.select(0, -1)));
   const auto boxes = host(decode_boxes(output.codes.select(0, -1), options_.head.box_code));
-  const auto trust = host(output.trust), mass = host(output.attention_mass);
+  const auto trust = host(output.trust), mass = host(output.attention_mass), agreement = host(output.agreement.frame);
   const std::int64_t queries = scores.size(1), classes = scores.size(2), total = queries * classes;
   const auto [low, high] = centre_limits(options_);
   const auto row_of = [](const torch::Tensor& t, std::int64_t b, std::int64_t q) {
@@ -307,6 +312,7 @@ std::vector<std::vector<Detection>> DetectorImpl::decode(const DetectorOutput& o
            .label = at % classes,
            .query = query,
            .trust = row_of(trust, b, query),
+           .agreement = agreement.defined() ? agreement.const_data_ptr<double>()[b] : kNotKnown,
            .attention_mass = row_of(mass, b, query)});
     }
     if (broken > 0 || std::ssize(order) < total) {

@@ -160,8 +160,12 @@ void DetectorOptions::validate() const {
   if (!head.shared_convolution && encoder.bev_channels != head.decoder.width)
     refuse("encoder.bev_channels must be the decoder's width " + std::to_string(head.decoder.width) +
            " without the shared convolution, got " + std::to_string(encoder.bev_channels));
+  if (head.agreement_input && !head.dense_auxiliary)
+    refuse("head.agreement_input must be false without head.dense_auxiliary, whose maps the agreement comes from");
   if (!has_router()) return;
   router.validate();
+  if (router.mode == nn::RouterMode::kAgree && !head.dense_auxiliary)
+    refuse("router.mode must not be agree without head.dense_auxiliary, whose maps the agreement comes from");
   bias.validate();
   check_windows(*this);
   if (router.width != head.decoder.width)
@@ -249,7 +253,8 @@ sensors::FrameOptions DetectorOptions::frame_options() const {
 
 std::vector<ParameterRule> parameter_rules(const DetectorOptions& options) {
   std::vector<ParameterRule> rules;
-  if (nn::uses_cues(options.router.mode))
+  if (options.router.mode == nn::RouterMode::kAgree) rules.push_back({"router.agreement_", 3, 0});
+  if (nn::uses_cues(options.router.mode) && options.router.mode != nn::RouterMode::kAgree)
     for (const char* gain : {"router.age_gain", "router.level_gain", "router.offset"}) rules.push_back({gain, 3, 0});
   if (nn::uses_content(options.router.mode)) rules.push_back({"router.", 0.1, 1});
   if (options.encoder.kind == EncoderKind::kReference) {

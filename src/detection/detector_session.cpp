@@ -23,9 +23,12 @@ void check_pose(const char* name, const geometry::RigidTransform& pose) {
 
 }  // namespace
 
-DetectorSession::DetectorSession(Detector detector) : detector_(std::move(detector)) {
+DetectorSession::DetectorSession(Detector detector, std::optional<TrustPolicy> policy)
+    : detector_(std::move(detector)) {
   if (detector_.is_empty()) refuse_frame("detector must be a detector, got none");
   check_can_detect(*detector_);
+  policy_ = policy.value_or(detector_->options().alarms.policy);
+  check_policy(detector_->options(), policy_);
 }
 
 void DetectorSession::check(const Frame& frame) const {
@@ -58,19 +61,28 @@ std::vector<Detection> DetectorSession::detect(const Frame& frame) {
   // Of all points, also those outside of the space, as in training and evaluation.
   auto signature = sensors::signature_of(sensor_frame);
   auto cues = tracker_.cues(signature);
-  auto found = detect_sensor_frame(*detector_, std::move(sensor_frame), cues);
+  auto result = detect_sensor_frame(*detector_, std::move(sensor_frame), cues,
+                                    {.policy = policy_, .earlier_agreement = earlier_agreement_});
   if (tracker_.history().empty()) {
     cameras_.clear();
     for (const auto& camera : frame.cameras) cameras_.push_back(camera.name);
   }
   tracker_.add(std::move(signature));
   cues_ = std::move(cues);
-  return found;
+  agreement_ = {.frame = result.agreement,
+                .smoothed = smoothed(earlier_agreement_, result.agreement),
+                .cameras = std::move(result.camera_agreement)};
+  earlier_agreement_.push_back(agreement_.frame);
+  if (std::ssize(earlier_agreement_) >= detector_->options().alarms.smoothing)
+    earlier_agreement_.erase(earlier_agreement_.begin());
+  return std::move(result.found);
 }
 
 void DetectorSession::reset() {
   tracker_.reset();
   cues_.clear();
+  earlier_agreement_.clear();
+  agreement_ = {};
 }
 
 }  // namespace camber::detection

@@ -48,7 +48,9 @@ void initialise_by_name(torch::nn::Module& model, std::uint64_t seed) {
   for (auto& parameter : model.named_parameters()) {
     const std::string& name = parameter.key();
     torch::Tensor& value = parameter.value();
-    if (is_norm(name) || name.find("router.content") != std::string::npos) continue;
+    if (is_norm(name) || name.find("router.content") != std::string::npos ||
+        name.find("router.agreement_content") != std::string::npos)
+      continue;
     if (ends_with(name, "bias")) {
       value.zero_();
       continue;

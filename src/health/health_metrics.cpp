@@ -217,6 +217,7 @@ Metrics health_metrics(const HealthSample& sample, bool per_head) {
   for (const AttentionSample& attention : sample.attention) attention_metrics(metrics, attention, per_head);
   for (const BiasSample& bias : sample.bias) bias_metrics(metrics, bias);
   for (const TrustSample& trust : sample.trust) trust_metrics(metrics, trust);
+  if (sample.agreement) add(metrics, "agreement/sensors/mean", *sample.agreement);
   add_if_given(metrics, "prototypes/mean_cosine", sample.prototypes.mean_cosine);
   add_if_given(metrics, "prototypes/gate", sample.prototypes.gate);
   add_if_given(metrics, "prototypes/purification_ratio", sample.prototypes.purification_ratio);

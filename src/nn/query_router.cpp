@@ -3,6 +3,11 @@
 #include "camber/random/stream.h"
 
 namespace camber::nn {
+namespace {
+
+constexpr std::int64_t kAgreementWidth = 32;
+
+}  // namespace
 
 void QueryRouterOptions::validate() const {
   for (const auto& [name, size] : {std::pair{"bev_window", bev_window}, std::pair{"camera_window", camera_window}})
@@ -17,7 +22,14 @@ QueryRouterImpl::QueryRouterImpl(QueryRouterOptions router_options) : options(ro
 
 void QueryRouterImpl::reset() {
   const auto gain = [&](const char* name) { return register_parameter(name, torch::zeros({options.num_sensors})); };
-  if (uses_cues(options.mode)) {
+  if (options.mode == RouterMode::kAgree) {
+    agreement_hidden = register_module("agreement_hidden",
+                                       torch::nn::Linear(2 * options.num_sensors + kAgreementNumbers, kAgreementWidth));
+    agreement_content = register_module("agreement_content", torch::nn::Linear(kAgreementWidth, options.num_sensors));
+    const torch::NoGradGuard guard;
+    agreement_content->weight.zero_();
+    agreement_content->bias.zero_();
+  } else if (uses_cues(options.mode)) {
     age_gain = gain("age_gain");
     level_gain = gain("level_gain");
     offset = gain("offset");
@@ -58,11 +70,25 @@ torch::Tensor QueryRouterImpl::content_logits(const RouterInputs& in) {
   return content->forward(norm2->forward(feedforward->forward(seen, stream.at(1).key())));
 }
 
-// [B, 1, X]: cues are per sensor, the same for all queries.
-torch::Tensor QueryRouterImpl::cue_logits(const SensorCues& cues) const {
+void QueryRouterImpl::check_cues(const SensorCues& cues) const {
   TORCH_CHECK_VALUE(cues.age.defined() && cues.age.dim() == 2 && cues.age.size(1) == options.num_sensors &&
                         cues.level.defined() && cues.level.sizes() == cues.age.sizes(),
                     "[QueryRouter] cues must hold age and level of [B, ", options.num_sensors, "]");
+}
+
+// [B, 1, X]: one trust a frame and sensor.
+torch::Tensor QueryRouterImpl::agreement_logits(const RouterInputs& in) {
+  check_cues(in.cues);
+  TORCH_CHECK_VALUE(
+      in.agreement.defined() && in.agreement.sizes() == torch::IntArrayRef({in.cues.age.size(0), kAgreementNumbers}),
+      "[QueryRouter] agreement must be [B, ", kAgreementNumbers, "] in mode agree");
+  const auto known = torch::cat({0.5 - in.cues.age, in.cues.level, in.agreement}, 1);
+  return agreement_content->forward(torch::relu(agreement_hidden->forward(known))).unsqueeze(1);
+}
+
+// [B, 1, X]: cues are per sensor, the same for all queries.
+torch::Tensor QueryRouterImpl::cue_logits(const SensorCues& cues) const {
+  check_cues(cues);
   return (age_gain * (0.5 - cues.age) + level_gain * cues.level + offset).unsqueeze(1);
 }
 
@@ -85,7 +111,10 @@ torch::Tensor QueryRouterImpl::forward(const RouterInputs& in) {
   }
   auto logits = torch::zeros(shape, in.query_position.options());
   if (uses_content(options.mode)) logits = logits + content_logits(in);
-  if (uses_cues(options.mode)) logits = logits + cue_logits(in.cues);
+  if (options.mode == RouterMode::kAgree)
+    logits = logits + agreement_logits(in);
+  else if (uses_cues(options.mode))
+    logits = logits + cue_logits(in.cues);
   if (options.mode == RouterMode::kZeroSum) {
     const auto live =
         live_sensors(in.projection, in.scene == nullptr ? 1 : in.scene->num_grids()).to(logits.scalar_type());

@@ -118,6 +118,10 @@ Section bias_section(const SeriesByName& series, const RunReportOptions& options
   add_chart(section,
             {.title = "Spread of trust", .note = "standard deviation over queries: 0 means one answer for all"},
             matching(series, "trust/", "/std"), options.points);
+  add_chart(section,
+            {.title = "Agreement of the sensors",
+             .note = "correlation of their heat maps, mean over the frames of a batch: faulty frames pull it down"},
+            matching(series, "agreement/", "/mean"), options.points);
   return section;
 }
 

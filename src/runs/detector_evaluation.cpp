@@ -33,6 +33,7 @@ void add_trust(TrustRecord& record, const std::vector<detection::Detection>& fou
 struct FoundBoxes {
   eval::SampleBoxes boxes{};
   std::vector<TrustRecord> trust{};  // of each frame
+  std::vector<double> agreement{};   // likewise
 };
 
 template <class Value>
@@ -60,6 +61,7 @@ std::string packed(const FoundBoxes& found) {
     append(bytes, std::vector(boxes.begin(), boxes.end()));
     append(bytes, found.trust[i].lidar);
     append(bytes, found.trust[i].camera);
+    append(bytes, std::vector{found.agreement[i]});
   }
   return bytes;
 }
@@ -80,6 +82,23 @@ FoundBoxes found_by_all(const FoundBoxes& own, const DetectionRequest& request) 
     }
     all.trust.push_back({.lidar = take<double>(bytes), .camera = {}});
     all.trust.back().camera = take<double>(bytes);
+    all.agreement.push_back(take<double>(bytes).front());
+  }
+  return all;
+}
+
+// What a stream finds whose frames are those of different passes.
+FoundBoxes mixed(const std::vector<FoundBoxes>& found, const PassMixture& mixture, const DetectionRequest& request) {
+  FoundBoxes all;
+  for (std::size_t i = 0; i < mixture.size(); ++i) {
+    const FoundBoxes& own = found[mixture[i]];
+    all.boxes.open_sample(std::string(request.dataset.tables().sample[request.split.samples[i]].token));
+    for (eval::DetectionBox box : own.boxes.of(i)) {
+      box.sample = static_cast<std::int32_t>(i);
+      all.boxes.push(box);
+    }
+    all.trust.push_back(own.trust[i]);
+    all.agreement.push_back(own.agreement[i]);
   }
   return all;
 }
@@ -88,29 +107,35 @@ FoundBoxes found_by_all(const FoundBoxes& own, const DetectionRequest& request) 
 
 std::vector<PassReport> evaluate_passes(detection::Detector detector, const DetectionRequest& request,
                                         const std::vector<DetectionPass>& passes, const eval::EvaluationConfig& config,
-                                        const eval::MetricsRequest& metrics) {
-  std::vector<PassReport> reports(passes.size());
-  std::vector<FoundBoxes> found(passes.size());
+                                        const eval::MetricsRequest& metrics, const std::vector<PassMixture>& mixtures) {
+  std::vector<PassReport> reports(passes.size() + mixtures.size());
+  std::vector<FoundBoxes> found(passes.size()), kept(passes.size());
+  const auto report_on = [&](PassReport& report, FoundBoxes own) {
+    for (const TrustRecord& frame : own.trust) {
+      report.trust.lidar.insert(report.trust.lidar.end(), frame.lidar.begin(), frame.lidar.end());
+      report.trust.camera.insert(report.trust.camera.end(), frame.camera.begin(), frame.camera.end());
+    }
+    report.agreement = std::move(own.agreement);
+    report.metrics = eval::evaluate_predictions(request.dataset, request.split, std::move(own.boxes), config, metrics);
+  };
   DetectionHooks hooks;
   hooks.frame = [&](DetectedFrame&& frame) {
     FoundBoxes& own = found[frame.pass];
     detection::add_sample(own.boxes, std::string(request.dataset.tables().sample[frame.origin.sample].token),
                           frame.found, frame.origin.reference, detector->options());
     add_trust(own.trust.emplace_back(), frame.found);
+    own.agreement.push_back(frame.agreement);
   };
   hooks.done = [&](std::size_t pass) {
     FoundBoxes own = std::exchange(found[pass], {});
     if (!request.group->is_alone()) own = found_by_all(own, request);
     if (!request.group->is_first()) return;
-    for (const TrustRecord& frame : own.trust) {
-      TrustRecord& all = reports[pass].trust;
-      all.lidar.insert(all.lidar.end(), frame.lidar.begin(), frame.lidar.end());
-      all.camera.insert(all.camera.end(), frame.camera.begin(), frame.camera.end());
-    }
-    reports[pass].metrics =
-        eval::evaluate_predictions(request.dataset, request.split, std::move(own.boxes), config, metrics);
+    if (!mixtures.empty()) kept[pass] = own;
+    report_on(reports[pass], std::move(own));
   };
   run_passes(detector, request, passes, hooks);
+  for (std::size_t i = 0; request.group->is_first() && i < mixtures.size(); ++i)
+    report_on(reports[passes.size() + i], mixed(kept, mixtures[i], request));
   return reports;
 }
 

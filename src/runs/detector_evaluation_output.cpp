@@ -44,6 +44,42 @@ std::string trust_table(const FaultReport& report, int width) {
   return text.str();
 }
 
+// Frames whose agreement is not known are left out.
+std::vector<double> known_agreement(const ConditionReport& condition) {
+  std::vector<double> known;
+  for (const double value : condition.agreement)
+    if (!std::isnan(value)) known.push_back(value);
+  return known;
+}
+
+std::string agreement_table(const FaultReport& report, int width) {
+  const std::vector<double> clean = known_agreement(report.conditions.front());
+  if (clean.empty()) return {};
+  std::ostringstream text;
+  text << "\n"
+       << std::left << std::setw(width) << "agreement" << std::right << std::setw(8) << "mean" << std::setw(8) << "AUC"
+       << "   (of the sensors, frame by frame; AUC: clean above the fault)\n";
+  for (const ConditionReport& condition : report.conditions) {
+    const std::vector<double> known = known_agreement(condition);
+    text << std::left << std::setw(width) << condition.name << std::right << number_text(mean_of(known))
+         << number_text(area_under_curve(known, clean)) << "\n";
+  }
+  return text.str();
+}
+
+std::string agreement_json(const FaultReport& report) {
+  const std::vector<double> clean = known_agreement(report.conditions.front());
+  if (clean.empty()) return {};
+  std::string text;
+  for (const ConditionReport& condition : report.conditions) {
+    const std::vector<double> known = known_agreement(condition);
+    text += (text.empty() ? "" : ", ") + json::quoted(condition.name) +
+            ": {\"mean\": " + json::number_text(mean_of(known)) +
+            ", \"area_under_curve\": " + json::number_text(area_under_curve(known, clean)) + "}";
+  }
+  return ",\n  \"agreement\": {" + text + "}";
+}
+
 // Average precision of every class in every condition.
 std::string class_table(const FaultReport& report, int width) {
   if (report.conditions.size() < 2) return {};  // the clean condition's own report has it
@@ -116,7 +152,8 @@ std::string FaultReport::to_text() const {
     text << "mean resilience " << number_text(mean_resilience()).substr(2) << " over " << conditions.size() - 1
          << " faults (NDS under the fault over clean NDS)\n";
   }
-  text << class_table(*this, static_cast<int>(width)) << trust_table(*this, static_cast<int>(width));
+  text << class_table(*this, static_cast<int>(width)) << trust_table(*this, static_cast<int>(width))
+       << agreement_table(*this, static_cast<int>(width));
   text << "\nThe clean condition: " << eval::to_text(first);
   return text.str();
 }
@@ -158,7 +195,7 @@ std::string FaultReport::to_json() const {
   }
   text += "}";
   if (conditions.size() > 1) text += ",\n  \"mean_resilience\": " + json::number_text(mean_resilience());
-  return text + trust_json(*this) + "\n}\n";
+  return text + trust_json(*this) + agreement_json(*this) + "\n}\n";
 }
 
 }  // namespace camber::runs

@@ -17,7 +17,7 @@ constexpr BiasPart kBiasParts[] = {{"lidar", &detection::AddedBias::lidar_window
 
 // The tensors that add_output looks at, frames (or values in no order) first.
 std::vector<torch::Tensor*> watched_tensors(detection::DetectorOutput& output) {
-  std::vector<torch::Tensor*> all{&output.trust, &output.attention_mass};
+  std::vector<torch::Tensor*> all{&output.trust, &output.attention_mass, &output.agreement.frame};
   for (ops::AttentionStatistics& layer : output.statistics)
     for (torch::Tensor* one : {&layer.entropy, &layer.largest_weight, &layer.sum_of_squares, &layer.change,
                                &layer.divergence, &layer.keys_left, &layer.segment_mass})
@@ -74,6 +74,7 @@ void add_output(train::HealthAdapter& adapter, const detection::DetectorOutput& 
     }
     if (!all.empty()) adapter.add_bias(part.name, torch::cat(all));
   }
+  if (output.agreement.defined()) adapter.add_agreement(output.agreement.frame);
   if (output.trust.defined()) {
     adapter.add_trust("lidar", output.trust.narrow(-1, 0, 1), learned);
     adapter.add_trust("camera", output.trust.narrow(-1, 1, output.trust.size(-1) - 1), learned);

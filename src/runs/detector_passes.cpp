@@ -29,8 +29,11 @@ class Passes {
         pool_(request.fault_pool.empty() ? nuscenes::fault_pool(request.dataset, request.split) : request.fault_pool) {
     for (const DetectionPass& pass : passes) {
       const std::size_t condition = number_of(pass.condition);
-      passes_.push_back(
-          {.condition = condition, .cues = pass.cues ? number_of(*pass.cues) : condition, .trust = pass.trust});
+      passes_.push_back({.condition = condition,
+                         .cues = pass.cues ? number_of(*pass.cues) : condition,
+                         .trust = pass.trust,
+                         .policy = pass.policy ? pass.policy : request.policy});
+      detection::check_policy(detector_->options(), passes_.back().policy.value_or(detector_->options().alarms.policy));
     }
   }
 
@@ -51,6 +54,7 @@ class Passes {
   struct Pass {
     std::size_t condition, cues;
     detection::TrustControl trust;
+    std::optional<detection::TrustPolicy> policy;
   };
   struct Frames {
     Condition condition;
@@ -95,6 +99,7 @@ sensors::LoaderOptions Passes::loading(const Condition& condition) const {
           .shuffle = false,
           .epochs = 1,
           .cues = has_own_encoders(),
+          .cue_errors = request_.cue_errors,
           .fault_pool = pool_};
 }
 
@@ -155,22 +160,26 @@ detection::DetectorBatch Passes::as_seen(const detection::DetectorBatch& batch, 
     seen.age = cues->age;
     seen.level = cues->level;
   }
-  return without_old_sensors(std::move(seen), request_.absent_above_age);
+  return detection::without_old_sensors(std::move(seen), request_.absent_above_age);
 }
 
 void Passes::detect(std::size_t pass, const EncodedBatch& frames, const detection::HeadMemory* memory, const Cues* cues,
                     std::vector<sensors::LoadedSample>* samples) {
   const detection::DetectorBatch batch = as_seen(frames.batch, cues);
-  const detection::ForwardOptions options{
-      .seed = request_.seed, .attention_mass = request_.attention_mass, .trust = passes_[pass].trust};
+  const detection::ForwardOptions options{.seed = request_.seed,
+                                          .attention_mass = request_.attention_mass,
+                                          .trust = passes_[pass].trust,
+                                          .policy = passes_[pass].policy};
   const detection::DetectorOutput output = memory != nullptr
                                                ? head_->forward(*memory, batch, {}, options)
                                                : head_->forward(frames.maps, batch, {}, options, std::nullopt);
   auto found = detector_->decode(output, batch);
+  const auto agreement = output.agreement.defined() ? output.agreement.frame.cpu() : torch::Tensor{};
   for (std::size_t i = 0; i < found.size(); ++i)
     hooks_.frame({.pass = pass,
                   .origin = batch.origins[i],
                   .found = std::move(found[i]),
+                  .agreement = agreement.defined() ? agreement.const_data_ptr<double>()[i] : detection::kNotKnown,
                   .sample = samples == nullptr ? nullptr : &(*samples)[i]});
 }
 
@@ -206,9 +215,12 @@ void check_features_faults(const std::vector<sensors::Fault>& faults) {
           fault.text());
 }
 
-detection::DetectorBatch without_old_sensors(detection::DetectorBatch batch, double age) {
-  if (age > 0) batch.available = batch.available & (batch.age <= age);
-  return batch;
+std::optional<detection::TrustPolicy> trust_policy(const std::string& name, const std::string& argument) {
+  if (name.empty()) return std::nullopt;
+  for (const auto& [policy, word] : config::enum_names<detection::TrustPolicy>)
+    if (name == word) return policy;
+  throw std::invalid_argument(argument + " must be none, rule, verified_rule, bias or verified_bias, got '" + name +
+                              "'");
 }
 
 detection::TrustControl trust_control(const std::string& name, const std::string& argument) {

@@ -74,4 +74,9 @@ void HealthAdapter::add_trust(const std::string& name, const torch::Tensor& weig
   sample_.trust.push_back({.name = name, .weight = keep(weight), .learned = learned});
 }
 
+void HealthAdapter::add_agreement(const torch::Tensor& by_frame) {
+  const torch::Tensor known = by_frame.masked_select(by_frame.isnan().logical_not());
+  if (known.numel() > 0) sample_.agreement = known.mean().item<double>();
+}
+
 }  // namespace camber::train

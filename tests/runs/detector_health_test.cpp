@@ -56,6 +56,20 @@ void expect_values(const Metrics& metrics, const std::string& name, const torch:
   EXPECT_NEAR(metrics.at("bias/" + name + "/max"), all.max().item<double>(), 1e-5) << name;
 }
 
+TEST(DetectorHealth, WatchesHowFarTheSensorsAgree) {
+  const DetectorOptions options = detection::examples::tiny_options();
+  const Detector detector = biased_detector(options);
+  const torch::NoGradGuard no_grad;
+  auto batch = detection::examples::example_batch(options, 2, 3);
+  const auto both = detector->forward(batch, {.statistics = true});
+  EXPECT_NEAR(metrics_of(both).at("agreement/sensors/mean"), both.agreement.frame.mean().item<double>(), 1e-12);
+  batch.available[0][0] = false;  // of the frame without LiDAR nothing is known
+  const auto one = detector->forward(batch, {.statistics = true});
+  EXPECT_NEAR(metrics_of(one).at("agreement/sensors/mean"), one.agreement.frame[1].item<double>(), 1e-12);
+  batch.available.select(1, 0).fill_(false);
+  EXPECT_FALSE(metrics_of(detector->forward(batch, {.statistics = true})).contains("agreement/sensors/mean"));
+}
+
 TEST(DetectorHealth, WatchesTheBiasThatEveryLayerAdded) {
   DetectorOptions options = detection::examples::tiny_options();
   options.bias.segments = true;

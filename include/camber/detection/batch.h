@@ -48,7 +48,9 @@ struct DetectorBatch {
   torch::Tensor available{};  // bool [B, M]: which sensors say that they deliver
   torch::Tensor age{};        // float [B, M]: cues of staleness, 0.5 neutral
   torch::Tensor level{};      // float [B, M]: cues of level, 0 neutral
-  torch::Tensor quality{};    // float [B, M]: the true quality q, for oracle and for losses alone
+  /// float [B, 4]: what queries are told of the sensors' agreement; set by the head where it is their input.
+  torch::Tensor agreement{};
+  torch::Tensor quality{};  // float [B, M]: the true quality q, for oracle and for losses alone
 
   std::vector<Targets> targets{};      // [B]; empty without ground truth
   std::vector<FrameOrigin> origins{};  // [B]

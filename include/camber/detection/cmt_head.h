@@ -68,6 +68,7 @@ class CmtHeadImpl : public torch::nn::Module {
  public:
   explicit CmtHeadImpl(const DetectorOptions& options);
   void initialise(std::uint64_t seed, const std::string& prefix);
+  void set_alarms(const AlarmOptions& alarms) { options_.alarms = alarms; }
 
   /// `positions`: embeddings of the keys when they are known from before; else they are computed.
   DetectorOutput forward(const KeyMaps& maps, const DetectorBatch& batch, const DenoisingQueries& denoising,
@@ -96,6 +97,9 @@ class CmtHeadImpl : public torch::nn::Module {
 
  private:
   struct Pass;
+  TrustPolicy policy_of(const ForwardOptions& options) const;
+  void add_dense(DetectorOutput& output, const HeadMemory& memory, const DetectorBatch& batch,
+                 const ForwardOptions& options);
   HeadMemory memory_at(const KeyMaps& maps, const DetectorBatch& batch, const std::optional<torch::Tensor>& positions);
   torch::Tensor trust_of(const Pass& pass, const DetectorBatch& batch, const ForwardOptions& options);
   /// Outputs of a layer's heads as box codes round the references.
@@ -113,7 +117,8 @@ class CmtHeadImpl : public torch::nn::Module {
   std::shared_ptr<KeyPositionsImpl> positions_;
   torch::Tensor reference_points_{};  // learned: [Q, 3] in 0..1; fixed: metres
   std::shared_ptr<TaskHeadsImpl> heads_;
-  torch::nn::Linear grid_classes_{nullptr}, camera_classes_{nullptr}, cue_input_{nullptr}, query_start_{nullptr};
+  torch::nn::Linear grid_classes_{nullptr}, camera_classes_{nullptr}, cue_input_{nullptr}, agreement_input_{nullptr},
+      query_start_{nullptr};
 };
 TORCH_MODULE(CmtHead);
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,9 +19,10 @@ struct Detection {
   geometry::Box box{};
   std::array<double, 2> velocity{};  ///< m/s in the same frame
   double score = 0;
-  std::int64_t label = 0;                ///< index in DetectorOptions::classes
-  std::int64_t query = 0;                ///< which query found it
-  std::vector<double> trust{};           ///< [-1, 1] for LiDAR and cameras (or each camera); empty without a router
+  std::int64_t label = 0;       ///< index in DetectorOptions::classes
+  std::int64_t query = 0;       ///< which query found it
+  std::vector<double> trust{};  ///< [-1, 1] for LiDAR and cameras (or each camera); empty without a router
+  double agreement = std::numeric_limits<double>::quiet_NaN();  ///< of its frame's sensors; NaN: not known
   std::vector<double> attention_mass{};  ///< share of its attention on the grid and on each camera; sums to 1, or to 0
 };
 

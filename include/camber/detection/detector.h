@@ -10,6 +10,7 @@
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
 
+#include "camber/detection/agreement.h"
 #include "camber/detection/batch.h"
 #include "camber/detection/detection.h"
 #include "camber/detection/detector_options.h"
@@ -35,6 +36,8 @@ struct ForwardOptions {
   bool attention_mass = false;   // mass per sensor, of the last layer
   bool statistics = false;       // row statistics of every layer, the mass with them
   TrustControl trust = TrustControl::kModel;
+  std::optional<TrustPolicy> policy{};      // in evaluation mode; none: that of the options
+  std::vector<double> earlier_agreement{};  // of the frames before, where the batch is one frame of a sequence
   ops::Implementation implementation = ops::Implementation::kAuto;
 };
 
@@ -67,6 +70,9 @@ struct DetectorOutput {
   torch::Tensor grid_logits{};      // [B, rows * columns, C]; undefined without dense_auxiliary
   torch::Tensor camera_logits{};    // [B, keys of all cameras, C]
   torch::Tensor grid_motion{};      // [B, rows * columns, 4] = (sin, cos, vx, vy); undefined without dense_motion
+  /// How far the sensors see the same objects; in evaluation mode, with statistics, and where the router asks for it.
+  /// Undefined without dense_auxiliary.
+  SensorAgreement agreement{};
   /// Of the cross-attention, one a layer, with statistics; rows are [B, H, D + Q], denoising queries first.
   std::vector<ops::AttentionStatistics> statistics{};
   std::vector<AddedBias> added_bias{};  // likewise, of those queries; empty without a router
@@ -119,6 +125,8 @@ class DetectorImpl : public torch::nn::Module {
                      const std::optional<torch::Tensor>& key_positions);
 
   const DetectorOptions& options() const { return options_; }
+  /// Another policy or threshold: they belong to the options, and are saved with them, but to no weight.
+  void set_alarms(const AlarmOptions& alarms);
   /// Where its weights lie, and so where it computes: `->to(device)` moves it. Batches stay on the host; what a pass
   /// needs of them is copied.
   torch::Device device() const;

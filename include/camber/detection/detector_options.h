@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "camber/config/field.h"
+#include "camber/detection/alarms.h"
 #include "camber/detection/cmt_encoder_options.h"
 #include "camber/geometry/bev_grid.h"
 #include "camber/nn/attention_bias_options.h"
@@ -171,6 +172,7 @@ struct HeadOptions {
   std::int64_t task_kernel = 1;
   double class_bias = -2.19;
   bool cue_input = false;
+  bool agreement_input = false;
   std::int64_t max_detections = 300;
   double score_threshold = 0;
   std::vector<double> centre_limits{};
@@ -201,6 +203,7 @@ struct HeadOptions {
             config::Range{.min = 1});
     visitor("class_bias", class_bias, "first bias of the class scores");
     visitor("cue_input", cue_input, "the cues as an input of the queries (a control without bias)");
+    visitor("agreement_input", agreement_input, "how far the sensors agree as an input of the queries (likewise)");
     visitor("max_detections", max_detections, "boxes a frame", config::Range{.min = 1, .max = 500});
     visitor("score_threshold", score_threshold, "boxes below it are left out", config::Range{0, 1});
     visitor(
@@ -287,6 +290,7 @@ struct DetectorOptions {
   nn::QueryRouterOptions router{.mode = nn::RouterMode::kOff};
   nn::AttentionBiasOptions bias{};
   LossOptions loss{};
+  AlarmOptions alarms{};
   Precision precision = Precision::kFloat32;
 
   template <class Visitor>
@@ -298,6 +302,7 @@ struct DetectorOptions {
     visitor("router", router, "where trust comes from; off: no bias either");
     visitor("bias", bias, "how trust biases the attention");
     visitor("loss", loss, "what training minimises");
+    visitor("alarms", alarms, "what is done with the alarms of the cues, and how they are verified");
     visitor("precision", precision, "float32, or in inference with CMT's encoders bfloat16");
   }
   /// Throws std::invalid_argument with one sentence for options that do not hold together: unknown classes, a decoder

@@ -9,6 +9,13 @@
 
 namespace camber::detection {
 
+/// How far the sensors of a frame see the same objects (SensorAgreement), NaN where it is not known.
+struct SessionAgreement {
+  double frame = kNotKnown;
+  double smoothed = kNotKnown;    ///< the mean over the last alarms.smoothing frames: what verified policies look at
+  std::vector<double> cameras{};  ///< of each camera with the LiDAR; empty for a detector without dense heads
+};
+
 /// Detection in a running sequence. The session keeps what cues need of the last frames (sensors::cues_of: 4 signatures
 /// of some kilobytes, no image), so that a router that was trained with cues has them:
 ///
@@ -30,14 +37,17 @@ namespace camber::detection {
 ///   before.
 /// - The cameras are the same ones, by number and name, until reset(). Sizes of images, intrinsics and poses may
 ///   change from frame to frame.
+/// - What is done with the cues' alarms is the policy's to say (AlarmOptions). A verified one holds them against the
+///   agreement of the last alarms.smoothing frames; `camber eval`, whose frames stand alone, against this frame's.
 /// - A frame that is refused leaves the history as it was.
 ///
 /// One session a sequence, one call at a time; sessions may share a detector across threads. Each image is read once
 /// from where it lies, into the network's size, and nothing borrowed is kept after the call.
 class DetectorSession {
  public:
-  /// Throws std::invalid_argument for a detector that is being trained or takes the maps of other encoders.
-  explicit DetectorSession(Detector detector);
+  /// Throws std::invalid_argument for a detector that is being trained or takes the maps of other encoders, and for a
+  /// policy that it cannot follow (check_policy). Without a policy it is that of the detector's options.
+  explicit DetectorSession(Detector detector, std::optional<TrustPolicy> policy = std::nullopt);
 
   /// Boxes of the next frame of the sequence, best first; none when no sensor delivers. Throws std::invalid_argument
   /// with one sentence for a frame out of order, for other cameras than before, and for cues in the frame.
@@ -48,6 +58,9 @@ class DetectorSession {
 
   /// What the last call took for the state of the LiDAR and of each camera; empty before the first.
   const std::vector<sensors::SensorCues>& cues() const { return cues_; }
+  /// How far the sensors of the last frame agreed; nothing known before the first.
+  const SessionAgreement& agreement() const { return agreement_; }
+  TrustPolicy policy() const { return policy_; }
   const Detector& detector() const { return detector_; }
 
  private:
@@ -57,6 +70,9 @@ class DetectorSession {
   sensors::CueTracker tracker_{};
   std::vector<std::string> cameras_{};  // names of the sequence's cameras
   std::vector<sensors::SensorCues> cues_{};
+  TrustPolicy policy_ = TrustPolicy::kBias;
+  std::vector<double> earlier_agreement_{};  // of the frames before, at most alarms.smoothing - 1
+  SessionAgreement agreement_{};
 };
 
 }  // namespace camber::detection

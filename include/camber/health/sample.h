@@ -75,6 +75,7 @@ struct HealthSample {
   std::vector<AttentionSample> attention{};
   std::vector<BiasSample> bias{};
   std::vector<TrustSample> trust{};
+  std::optional<double> agreement{};  ///< of the sensors, mean over the frames where it is known
   PrototypeSample prototypes{};
 };
 

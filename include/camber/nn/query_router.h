@@ -24,6 +24,7 @@ enum class RouterMode {
   kSupervised,  // both, with labels in the loss
   kOracle,      // labels as weights
   kShuffled,    // learned weights, permuted over the queries: a control at test time
+  kAgree,       // cues, held against how far the sensors agree; the same for all queries
 };
 
 /// Whether trust comes from what the query sees locally, from the sensors' cues, or from either: then the router has
@@ -42,7 +43,8 @@ constexpr bool uses_content(RouterMode mode) {
 }
 
 constexpr bool uses_cues(RouterMode mode) {
-  return mode == RouterMode::kCues || (uses_content(mode) && mode != RouterMode::kContent);
+  return mode == RouterMode::kCues || mode == RouterMode::kAgree ||
+         (uses_content(mode) && mode != RouterMode::kContent);
 }
 
 constexpr bool learns_trust(RouterMode mode) {
@@ -82,6 +84,9 @@ struct SensorCues {
   torch::Tensor level{};  // brightness or number of points against their running mean, 0 normal
 };
 
+/// How many numbers of the sensors' agreement the router of mode agree takes.
+constexpr std::int64_t kAgreementNumbers = 4;
+
 struct RouterInputs {
   torch::Tensor query_position{};   // [B, Q, C]
   torch::Tensor memory{};           // [B, K, C]
@@ -91,6 +96,8 @@ struct RouterInputs {
   QueryProjection projection{};
   const SensorScene* scene = nullptr;
   SensorCues cues{};
+  /// [B, kAgreementNumbers], for agree: detection::SensorAgreement::numbers().
+  torch::Tensor agreement{};
   /// [B, Q, X] in [-1, 1], for oracle.
   std::optional<torch::Tensor> labels{};
   std::uint64_t dropout_seed = 0;
@@ -105,6 +112,9 @@ struct RouterInputs {
 /// content_x is a linear function of one layer of (cross_attn, norm, ffn, norm) over the keys round the query. The
 /// gains g, k, c and content's last layer start at zero, so that an untrained router leaves the detector's output
 /// bit-identical. (Then the scale's gradient is exactly 0 at the first step, which is no illness.)
+///
+/// In mode agree, w = tanh(V relu(U [0.5 - age, level, agreement] + b) + c) of a frame: a sum of cues cannot say "an
+/// alarm, but the sensors agree", this can. V and c start at zero.
 ///
 ///   QueryRouter router(QueryRouterOptions{.mode = RouterMode::kLearned});
 ///   torch::Tensor trust = router->forward(inputs);   // [B, Q, X]; undefined in mode off
@@ -125,11 +135,14 @@ class QueryRouterImpl : public torch::nn::Cloneable<QueryRouterImpl> {
   torch::nn::LayerNorm norm1{nullptr}, norm2{nullptr};
   FeedForward feedforward{nullptr};
   torch::nn::Linear content{nullptr};
-  torch::Tensor age_gain, level_gain, offset;  // g, k, c: [X]
+  torch::Tensor age_gain, level_gain, offset;                               // g, k, c: [X]
+  torch::nn::Linear agreement_hidden{nullptr}, agreement_content{nullptr};  // U and b, V and c
 
  private:
   torch::Tensor content_logits(const RouterInputs& inputs);
+  void check_cues(const SensorCues& cues) const;
   torch::Tensor cue_logits(const SensorCues& cues) const;
+  torch::Tensor agreement_logits(const RouterInputs& inputs);
   torch::Tensor live_sensors(const QueryProjection& projection, std::int64_t num_grids) const;
 };
 
@@ -147,4 +160,5 @@ inline constexpr auto camber::config::enum_names<camber::nn::RouterMode> =
                std::pair{camber::nn::RouterMode::kZeroSum, std::string_view("zero_sum")},
                std::pair{camber::nn::RouterMode::kSupervised, std::string_view("supervised")},
                std::pair{camber::nn::RouterMode::kOracle, std::string_view("oracle")},
-               std::pair{camber::nn::RouterMode::kShuffled, std::string_view("shuffled")}};
+               std::pair{camber::nn::RouterMode::kShuffled, std::string_view("shuffled")},
+               std::pair{camber::nn::RouterMode::kAgree, std::string_view("agree")}};

@@ -17,13 +17,19 @@ struct TrustRecord {
 struct PassReport {
   eval::MetricsReport metrics{};
   TrustRecord trust{};
+  std::vector<double> agreement{};  ///< of each frame's sensors, in the order of the split; NaN: not known
 };
 
-/// Evaluates every pass; the answers stand in the order of the passes. Of `metrics` bins, draws and threads count. Of
-/// several ranks rank 0 has the answers, to the bit those of one process; those of the others are empty.
+/// A stream in which frames are not all in the same state: of each frame of the split, the pass whose boxes it takes.
+using PassMixture = std::vector<std::size_t>;
+
+/// Evaluates every pass, then every mixture of them; the answers stand in that order. Of `metrics` bins, draws and
+/// threads count. Of several ranks rank 0 has the answers, to the bit those of one process; those of the others are
+/// empty.
 std::vector<PassReport> evaluate_passes(detection::Detector detector, const DetectionRequest& request,
                                         const std::vector<DetectionPass>& passes, const eval::EvaluationConfig& config,
-                                        const eval::MetricsRequest& metrics = {});
+                                        const eval::MetricsRequest& metrics = {},
+                                        const std::vector<PassMixture>& mixtures = {});
 
 /// The mean; NaN of nothing.
 double mean_of(const std::vector<double>& values);
@@ -53,7 +59,8 @@ struct FaultReport {
   std::string to_csv() const;
   /// A metric that is not defined is a bare NaN, as in the metrics:
   /// {"clean": {keys of the metrics}, "faults": {"frozen:4": {...}}, "mean_resilience": ...,
-  /// "trust": {"frozen:4": {"lidar": {"mean", "area_under_curve"}, "camera": {...}}}}
+  /// "trust": {"frozen:4": {"lidar": {"mean", "area_under_curve"}, "camera": {...}}},
+  ///  "agreement": {"frozen:4": {"mean", "area_under_curve"}}}, of a detector with dense heads
   std::string to_json() const;
 };
 

@@ -8,6 +8,7 @@
 #include <camber/detection/detector.h>
 #include <camber/nuscenes/dataset.h>
 #include <camber/nuscenes/splits.h>
+#include <camber/sensors/cue_errors.h>
 #include <camber/sensors/fault.h>
 
 namespace camber::runs {
@@ -24,6 +25,8 @@ struct DetectionRequest {
   int threads = 1;                                      ///< that load frames
   bool attention_mass = false;                          ///< say where each detection's attention lay
   double absent_above_age = 0;                          ///< sensors whose cue of age is above it are taken out; 0: none
+  std::optional<detection::TrustPolicy> policy{};       ///< what is done with alarms; none: the detector's own
+  sensors::CueErrorOptions cue_errors{};                ///< how the cues of all frames err
   std::function<void(std::int64_t frames)> progress{};  ///< frames of one condition that are done, of all ranks
   /// Ranks take whole batches in turn, so that every frame has the neighbours, and the bits, that it has for one alone.
   std::shared_ptr<distributed::ProcessGroup> group = distributed::alone();
@@ -39,7 +42,8 @@ using Condition = std::vector<sensors::Fault>;
 struct DetectionPass {
   Condition condition{};
   detection::TrustControl trust = detection::TrustControl::kModel;
-  std::optional<Condition> cues{};  ///< the condition whose cues are given instead of the frames' own
+  std::optional<Condition> cues{};                 ///< the condition whose cues are given instead of the frames' own
+  std::optional<detection::TrustPolicy> policy{};  ///< none: the request's
 };
 
 /// What one pass found in one frame.
@@ -47,6 +51,7 @@ struct DetectedFrame {
   std::size_t pass = 0;
   const detection::FrameOrigin& origin;
   std::vector<detection::Detection> found{};
+  double agreement = detection::kNotKnown;  ///< how far the sensors agree
   /// As it was loaded; the last pass may move from it. Null with the cues of a condition that was loaded later.
   sensors::LoadedSample* sample = nullptr;
 };
@@ -68,8 +73,8 @@ void check_conditions(const DetectionRequest& request, const std::vector<Conditi
 /// Refuses faults of the sensors' content, which maps of other encoders do not show.
 void check_features_faults(const std::vector<sensors::Fault>& faults);
 
-/// The batch with the sensors taken out whose cue of age is above the threshold: a rule instead of trust. 0: as it is.
-detection::DetectorBatch without_old_sensors(detection::DetectorBatch batch, double age);
+/// Reads none, rule, verified_rule, bias or verified_bias; an empty word is no policy.
+std::optional<detection::TrustPolicy> trust_policy(const std::string& name, const std::string& argument);
 
 /// Reads model, zero, mean, shuffled or oracle; refuses any other word with `argument` as its name.
 detection::TrustControl trust_control(const std::string& name, const std::string& argument);

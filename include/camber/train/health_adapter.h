@@ -30,6 +30,8 @@ class HealthAdapter {
                      const std::vector<std::string>& segments = {});
   void add_bias(const std::string& name, const torch::Tensor& value);
   void add_trust(const std::string& name, const torch::Tensor& weight, bool learned);
+  /// How far the sensors of each frame agree; NaN where it is not known.
+  void add_agreement(const torch::Tensor& by_frame);
 
   health::HealthSample& sample() { return sample_; }
 
