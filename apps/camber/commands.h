@@ -4,6 +4,7 @@
 /// One function a sub-command, each in the file of its name.
 namespace camber::app {
 
+void register_advise(Command& program);
 void register_analyze(Command& program);
 void register_bench(Command& program);
 /// Below `bench`.

@@ -52,6 +52,7 @@ int run_words(int argument_count, const char* const* arguments) {
   using namespace camber::app;
   check_shared(argument_count, arguments);
   Program program("A bounded, learnable bias for the queries of a transformer.", CAMBER_VERSION);
+  register_advise(program.root());
   register_analyze(program.root());
   register_bench(program.root());
   register_calibrate_agreement(program.root());

@@ -72,13 +72,14 @@ class Study {
 };
 
 void Study::import_records() const {
-  import_published(
-      {request_.start}, folder_, [this](const std::string& arm) { return is_planned(plan_, arm); });
+  if (plan_.published_bases)  // also when it goes on: they must be there
+    return import_bases({request_.start}, folder_, base_runs(plan_, request_.choice));
+  if (request_.start.empty()) return;
+  import_published({request_.start}, folder_, [this](const std::string& arm) { return is_planned(plan_, arm); });
 }
 
 void Study::check_records() const {
-  const std::string fingerprint =
-      train::fingerprint_of_tables(fs::path(plan_.world.root) / request_.options.training.data.version);
+  const std::string fingerprint = data_fingerprint(request_.options);
   runs::check_records(folder_, [&](const StudyRun& run) {
     return is_planned(plan_, run.arm) ? hash_of(request_.options, run, fingerprint) : std::string();
   });
@@ -192,7 +193,7 @@ void Study::run_all(const std::vector<StudyRun>& runs) {
 }
 
 std::vector<ListedRun> Study::list() {
-  if (!request_.start.empty()) import_records();
+  import_records();
   if (has_world(request_.options)) check_records();
   write_plan();
   return listed_runs(request_);
@@ -200,7 +201,7 @@ std::vector<ListedRun> Study::list() {
 
 StudyResult Study::run() {
   make_world(request_);
-  if (!request_.start.empty()) import_records();
+  import_records();
   check_records();
   tell_of_other_numerics();
   write_plan();
@@ -220,7 +221,7 @@ StudyResult Study::run() {
 StudyResult Study::estimate_alone(double evaluated_share) {
   const bool real = has_world(request_.options);
   make_world(request_);
-  if (!request_.start.empty()) import_records();
+  import_records();
   if (real) check_records();
   write_plan();
   measure();
@@ -270,9 +271,17 @@ StudyResult estimate_study(const StudyRequest& request) {
   StudyRequest trial = request;
   trial.out = scratch.path() / "study";
   copy_known({request.out}, {trial.out});
-  study::StudyWorld& world = trial.options.plan.world;
+  study::StudyPlan& plan = trial.options.plan;
+  const auto absent = [&](const study::StudyWorld& of) {
+    return !of.root.empty() && !fs::exists(fs::path(of.root) / request.options.training.data.version);
+  };
+  study::StudyWorld& world = plan.test_world.root.empty() ? plan.world : plan.test_world;
   double share = 1;
-  if (!fs::exists(fs::path(world.root) / request.options.training.data.version)) {
+  if (&world != &plan.world && absent(plan.world)) {
+    plan.world.root = (scratch.path() / "training_world").string();
+    plan.world.scenes = std::min(plan.world.scenes, kFewScenes);
+  }
+  if (absent(world)) {
     const auto frames_of = [&](std::int64_t scenes) {
       for (const auto& split : simulation::SimulationOptions{.scenes = scenes}.splits())
         if (split.name == request.options.plan.split) return split.scenes * world.frames;
@@ -316,7 +325,8 @@ StudyResult run_study(const StudyRequest& request) {
 std::vector<ListedRun> list_study(const StudyRequest& request) {
   check_study(request);
   StudyRequest anywhere = request;  // its commands are started from any folder
-  anywhere.options.plan.world.root = fs::absolute(request.options.plan.world.root).lexically_normal().string();
+  for (std::string* root : {&anywhere.options.plan.world.root, &anywhere.options.plan.test_world.root})
+    if (!root->empty()) *root = fs::absolute(*root).lexically_normal().string();
   return Study(anywhere).list();
 }
 

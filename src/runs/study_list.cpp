@@ -40,20 +40,27 @@ std::vector<std::string> command_of(const StudyRequest& request, const std::stri
   return words;
 }
 
-}  // namespace
-
-bool has_world(const StudyOptions& options) {
-  return fs::exists(fs::path(options.plan.world.root) / options.training.data.version);
-}
-
-void make_world(const StudyRequest& request) {
-  if (has_world(request.options)) return;
-  const study::StudyWorld& world = request.options.plan.world;
+void make_one_world(const StudyRequest& request, const study::StudyWorld& world) {
   const std::string& version = request.options.training.data.version;
   if (request.say) request.say("simulating " + std::to_string(world.scenes) + " scenes into " + world.root);
   simulation::SimulationOptions options{.scenes = world.scenes, .version = version};
   options.world.frames = world.frames;
   simulation::simulate(options, world.seed, request.simulation_threads, world.root);
+}
+
+}  // namespace
+
+bool has_world(const StudyOptions& options) {
+  const auto there = [&](const std::string& root) {
+    return root.empty() || fs::exists(fs::path(root) / options.training.data.version);
+  };
+  return there(options.plan.world.root) && there(options.plan.test_world.root);
+}
+
+void make_world(const StudyRequest& request) {
+  const std::string& version = request.options.training.data.version;
+  for (const study::StudyWorld& world : {request.options.plan.world, request.options.plan.test_world})
+    if (!world.root.empty() && !fs::exists(fs::path(world.root) / version)) make_one_world(request, world);
 }
 
 bool gates_hold(const study::StudyPlan& plan, const StudyFolder& folder,

@@ -5,6 +5,7 @@
 #include <camber/config/options.h>
 #include <camber/runs/study_options.h>
 #include <camber/train/reachable_range.h>
+#include <camber/train/run_folder.h>
 #include <camber/train/schedule.h>
 
 namespace camber::runs {
@@ -83,11 +84,18 @@ RunTraining training_of(const StudyOptions& options, const StudyRun& run) {
   if (run.arm == kBase || run.arm == kDoubled) {
     RunTraining base{.options = common_options(options, seed, (run.arm == kBase ? 1 : 2) * plan.base_steps)};
     base.options.detector.router.mode = nn::RouterMode::kOff;
+    base.given = plan.published_bases && run.arm == kBase;
     return base;
   }
   const study::StudyArm& arm = plan.arm(run.arm);
+  if (!arm.shares.empty()) {
+    RunTraining shared = training_of(options, {arm.shares, run.seed});
+    shared.absent_above_age = arm.absent_above_age;
+    shared.policy = arm.policy;
+    return shared;
+  }
   const std::int64_t steps = plan.branch_steps + (arm.from_scratch ? plan.base_steps : 0);
-  RunTraining training{.branches = !arm.from_scratch, .absent_above_age = arm.absent_above_age};
+  RunTraining training{.branches = !arm.from_scratch, .absent_above_age = arm.absent_above_age, .policy = arm.policy};
   training.options = config::load<DetectorTrainingOptions>(
       {.arguments = arm.options}, common_options(options, arm.from_scratch ? seed : kBranchSeeds + seed, steps));
   const std::vector<LearnableScale> scales = learnable_scales(training.options.detector);
@@ -96,6 +104,14 @@ RunTraining training_of(const StudyOptions& options, const StudyRun& run) {
   if (!arm.exempt) multiple = smallest_multiple(arm, training.options.loop, scales);
   training.scale_lr_mult = multiple;
   return training;
+}
+
+std::string data_fingerprint(const StudyOptions& options) {
+  const auto of = [&](const std::string& root) {
+    return train::fingerprint_of_tables(std::filesystem::path(root) / options.training.data.version);
+  };
+  const study::StudyPlan& plan = options.plan;
+  return plan.test_world.root.empty() ? of(plan.world.root) : of(plan.world.root) + "+" + of(plan.test_world.root);
 }
 
 std::string hash_of(const StudyOptions& options, const StudyRun& run, const std::string& data_fingerprint) {
@@ -115,6 +131,13 @@ std::string hash_of(const StudyOptions& options, const StudyRun& run, const std:
   if (training.branches) text << text_of({kBase, run.seed});
   // Only where there is a rule: the sums of runs without one stay what they were.
   if (training.absent_above_age > 0) text << "absent above age " << training.absent_above_age << '\n';
+  // Likewise.
+  if (!training.policy.empty()) text << "policy " << training.policy << '\n';
+  if (evaluated.calibration.enabled)
+    text << changed_lines(config::differences(study::StudyCalibration{}, evaluated.calibration));
+  if (evaluated.wrong_culprits) text << "wrong culprits\n";
+  for (const study::StudyStream& stream : evaluated.streams)
+    text << "stream " << stream.name << '\n' << changed_lines(config::differences(study::StudyStream{}, stream));
   text << evaluated.split << '\n'
        << evaluated.frames << '\n'
        << evaluated.replicates << '\n'
@@ -154,11 +177,17 @@ std::vector<StudyRun> base_runs(const study::StudyPlan& plan, const RunChoice& c
 
 std::vector<StudyRun> arm_runs(const study::StudyPlan& plan, const RunChoice& choice) {
   std::vector<StudyRun> runs;
+  const auto wanted = [&](const study::StudyArm& arm) {
+    const auto sharing = plan.sharing(arm.name);
+    return arm.shares.empty() &&
+           (chosen(choice, arm.name) || std::any_of(sharing.begin(), sharing.end(), [&](const study::StudyArm* other) {
+              return chosen(choice, other->name);
+            }));
+  };
   for (const bool main : {true, false})
     for (std::int64_t seed = 0; seed < limited(choice, std::max(plan.seeds, plan.few_seeds)); ++seed)
       for (const study::StudyArm& arm : plan.arms)
-        if ((arm.role == study::ArmRole::kMain) == main && seed < limited(choice, plan.seeds_of(arm)) &&
-            chosen(choice, arm.name))
+        if ((arm.role == study::ArmRole::kMain) == main && seed < limited(choice, plan.seeds_of(arm)) && wanted(arm))
           runs.push_back({arm.name, seed});
   return runs;
 }

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "camber/runs/study_run.h"
 #include "camber/storage/atomic_file.h"
 #include "camber/storage/file.h"
 #include "camber/study/record.h"
@@ -41,6 +42,22 @@ void import_published(const PublishedStudy& from, const StudyFolder& to,
     if (!fs::exists(to.record(run))) copy_whole(from.records() / to.record(run).filename(), to.record(run));
     if (run.arm == kBase && !fs::exists(to.weights(run)) && fs::exists(from.base(run.seed)))
       copy_whole(from.base(run.seed), to.weights(run));
+  }
+}
+
+void import_bases(const PublishedStudy& from, const StudyFolder& to, const std::vector<StudyRun>& bases) {
+  for (const StudyRun& base : bases) {
+    if (fs::exists(to.weights(base))) continue;
+    const fs::path record = from.records() / to.record(base).filename();
+    if (base.arm != kBase || !fs::exists(from.base(base.seed)) || !fs::exists(record))
+      throw std::invalid_argument("[study] --start must hold " + base.key() + " with its record, got " +
+                                  from.path.string());
+    const std::string wanted = study::parse_record(storage::read_file(record), record.string()).weights;
+    const std::string found = sum_of_weights(*detection::Detector::load(from.base(base.seed)));
+    if (found != wanted)
+      throw std::runtime_error("[study] " + base.key() + " must have the weights " + wanted + " of its record, got " +
+                               found);
+    copy_whole(from.base(base.seed), to.weights(base));
   }
 }
 

@@ -7,7 +7,6 @@
 #include <camber/config/options.h>
 #include <camber/detection/weights.h>
 #include <camber/health/records.h>
-#include <camber/runs/detector_evaluation.h>
 #include <camber/runs/detector_run.h>
 #include <camber/runs/study_run.h>
 #include <camber/storage/atomic_file.h>
@@ -15,6 +14,8 @@
 #include <camber/weights/checksums.h>
 #include <camber/weights/load.h>
 #include <nlohmann/json.hpp>
+
+#include "runs/study_evaluation.h"
 
 namespace camber::runs {
 namespace {
@@ -49,91 +50,6 @@ void add_history(study::RunRecord& record, const fs::path& metrics) {
   }
 }
 
-// A model's passes over the test frames, and how the record names them.
-struct StudyEvaluation {
-  DetectionRequest request;
-  eval::EvaluationConfig config{};
-  std::int64_t replicates = 0;
-  std::vector<DetectionPass> passes{};
-  std::vector<study::Measurement> names{};  // of each pass: condition and control
-  std::size_t conditions = 0;
-
-  std::size_t frames() const { return request.split.samples.size() * conditions; }
-};
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-Condition condition_named(const std::string& name) {
-  return name == "clean" ? Condition{} : Condition{sensors::parse_fault(name)};
-}
-
-// The model's own trust everywhere, what replaces it where the plan asks for it, exchanged cues last.
-void add_passes(StudyEvaluation& evaluation, const study::StudyPlan& plan, const std::vector<std::string>& conditions,
-                const RunTraining& training) {
-  const detection::DetectorOptions& own = training.options.detector;
-  const bool cues = (own.head.cue_input || nn::uses_cues(own.router.mode)) || training.absent_above_age > 0;
-  const auto add = [&evaluation](const std::string& condition, const std::string& control, DetectionPass pass) {
-    pass.condition = condition_named(condition);
-    evaluation.passes.push_back(std::move(pass));
-    evaluation.names.push_back({.condition = condition, .control = control});
-  };
-  for (const std::string& condition : conditions) {
-    add(condition, "", {});
-    if (own.has_router() && contains(plan.control_conditions, condition))
-      for (const std::string& control : plan.controls)
-        if (nn::uses_content(own.router.mode) || (control != "mean" && control != "shuffled"))
-          add(condition, control, {.trust = trust_control(control, "[study] controls")});
-    if (!cues || !contains(plan.swapped_cues, condition)) continue;
-    add(condition, "cues of clean", {.cues = condition_named("clean")});
-    add("clean", "cues of " + condition, {.cues = condition_named(condition)});
-  }
-}
-
-StudyEvaluation evaluation_of(const StudyOptions& options, const StudyRun& run, const RunTraining& training,
-                              const nuscenes::Dataset& dataset) {
-  const study::StudyPlan& plan = options.plan;
-  StudyEvaluation evaluation{.request = {.dataset = dataset,
-                                         .split = nuscenes::find_split(dataset, plan.split),
-                                         .batch_size = options.training.evaluation.batch_size,
-                                         .absent_above_age = training.absent_above_age},
-                             .replicates = plan.replicates};
-  nuscenes::Split& split = evaluation.request.split;
-  split.samples = evenly_spaced(split.samples, plan.frames);
-  split.official = false;
-  if (!options.training.evaluation.config.empty())
-    evaluation.config = eval::EvaluationConfig::read(options.training.evaluation.config);
-  std::vector<std::string> conditions = plan.conditions;
-  if (run.arm == kBase || run.arm == kDoubled) conditions.insert(conditions.end(), {"lidar_off", "cameras_off"});
-  evaluation.conditions = conditions.size();
-  add_passes(evaluation, plan, conditions, training);
-  return evaluation;
-}
-
-std::vector<study::Measurement> measure(const StudyEvaluation& evaluation, const detection::Detector& detector) {
-  const auto reports =
-      evaluate_passes(detector, evaluation.request, evaluation.passes, evaluation.config,
-                      {.distance_edges = {}, .point_edges = {}, .draws = evaluation.replicates, .threads = 1});
-  std::vector<study::Measurement> measurements = evaluation.names;
-  for (std::size_t i = 0; i < reports.size(); ++i) {
-    study::Measurement& measured = measurements[i];
-    const eval::DetectionMetrics& metrics = reports[i].metrics.evaluation.metrics;
-    measured.mean_ap = metrics.mean_ap;
-    measured.nd_score = metrics.nd_score;
-    for (std::size_t d = 0; d < evaluation.config.distance_thresholds.size(); ++d) {
-      double sum = 0;
-      for (const eval::ClassMetrics& entry : metrics.classes) sum += entry.average_precisions[d];
-      measured.by_distance.push_back(sum / static_cast<double>(metrics.classes.size()));
-    }
-    measured.trust_lidar = mean_of(reports[i].trust.lidar);
-    measured.trust_camera = mean_of(reports[i].trust.camera);
-    for (const double value : reports[i].metrics.drawn_mean_aps)
-      measured.replicates.push_back(static_cast<std::int32_t>(std::lround(1e4 * value)));
-  }
-  return measurements;
-}
-
 study::RunRecord record_of(const StudyFolder& folder, const StudyRun& run) {
   return study::parse_record(storage::read_file(folder.record(run)), folder.record(run).string());
 }
@@ -150,6 +66,7 @@ void check_weights(const StudyFolder& folder, const StudyRun& run, const std::st
 DetectorRunResult train_run(const StudyFolder& folder, const StudyRun& run, const RunTraining& training,
                             const RunListener& listener) {
   const fs::path own = folder.run(run);
+  if (training.given) return {.steps = training.options.loop.steps};
   const bool resume = train::RunFolder::can_resume(own, config::to_toml(training.options));
   if (!resume) fs::remove_all(own);
   DetectorRunRequest request{.options = training.options, .out = own, .resume = resume, .evaluate = false};
@@ -183,8 +100,73 @@ std::string sum_of_weights(const detection::DetectorImpl& detector) {
   return sum_of_text(sums.str());
 }
 
+namespace {
+
+// The arms whose records belong to a run: those that share its model, and itself, last.
+std::vector<StudyRun> records_of_run(const study::StudyPlan& plan, const StudyRun& run) {
+  std::vector<StudyRun> all;
+  if (run.arm != kBase && run.arm != kDoubled)
+    for (const study::StudyArm* arm : plan.sharing(run.arm))
+      if (run.seed < plan.seeds_of(*arm)) all.push_back({arm->name, run.seed});
+  all.push_back(run);
+  return all;
+}
+
+study::RunRecord described(const StudyOptions& options, const StudyFolder& folder, const StudyRun& run,
+                           const RunTraining& training, const DetectorRunResult& trained) {
+  const train::Environment environment = train::Environment::of_this_program();
+  study::RunRecord record{.arm = run.arm,
+                          .seed = run.seed,
+                          .steps = trained.steps,
+                          .scale_lr_mult = training.scale_lr_mult,
+                          .scales = {trained.scales.begin(), trained.scales.end()},
+                          .data_fingerprint = data_fingerprint(options),
+                          .commit = environment.commit,
+                          .instruction_set = environment.instruction_set,
+                          .numerics = environment.numerics};
+  if (!training.given) add_history(record, folder.run(run) / "metrics.jsonl");
+  record.training_seconds = record.milliseconds_a_step / 1e3 * static_cast<double>(record.steps);
+  return record;
+}
+
+// Evaluates what has no record yet of the run's arms, and writes their records, its own last.
+void evaluate_run(const StudyOptions& options, const StudyFolder& folder, const StudyRun& run,
+                  const std::vector<StudyRun>& left, const study::RunRecord& common, detection::Detector& detector,
+                  const RunListener& listener) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<EvaluatedArm> arms;
+  for (const StudyRun& one : left) arms.push_back({one.arm, training_of(options, one)});
+  const DetectorTrainingOptions& own = arms.front().training.options;
+  const nuscenes::Dataset dataset(own.data.root, own.data.version, 1);
+  const study::StudyPlan& plan = options.plan;
+  const nuscenes::Dataset tested(plan.test_world.root.empty() ? own.data.root : plan.test_world.root, own.data.version,
+                                 1);
+  std::map<std::string, double> calibrated;
+  if (plan.calibration.enabled) calibrated = calibrate(plan, own, dataset, detector);
+  StudyEvaluation evaluation = evaluation_of(options, run, arms, tested);
+  std::int64_t done = 0;
+  if (listener.evaluated)
+    evaluation.request.progress = [&, total = evaluation.frames()](std::int64_t frames) {
+      listener.evaluated(static_cast<double>(done += frames) / static_cast<double>(total));
+    };
+  std::vector<Measured> measured = measure(evaluation, detector, arms.size(), plan.calibration.enabled);
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    study::RunRecord record = common;
+    record.arm = left[i].arm;
+    record.config_hash = hash_of(options, left[i], record.data_fingerprint);
+    record.measurements = std::move(measured[i].measurements);
+    record.values = calibrated;
+    record.values.merge(measured[i].values);
+    record.evaluation_seconds = seconds_since(begin);
+    storage::write_file(folder.record(left[i]), to_json(record));
+  }
+}
+
+}  // namespace
+
 bool is_done(const StudyOptions& options, const StudyFolder& folder, const StudyRun& run) {
-  if (!fs::exists(folder.record(run))) return false;
+  for (const StudyRun& one : records_of_run(options.plan, run))
+    if (!fs::exists(folder.record(one))) return false;
   if (run.arm == kBase) return fs::exists(folder.weights(run));
   const StudyRun base{kBase, run.seed};
   return !training_of(options, run).branches || !fs::exists(folder.record(base)) ||
@@ -193,39 +175,19 @@ bool is_done(const StudyOptions& options, const StudyFolder& folder, const Study
 
 void execute_run(const StudyOptions& options, const StudyFolder& folder, const StudyRun& run,
                  const RunListener& listener) {
+  if (const bool arm = run.arm != kBase && run.arm != kDoubled; arm && !options.plan.arm(run.arm).shares.empty())
+    return execute_run(options, folder, {options.plan.arm(run.arm).shares, run.seed}, listener);
   const RunTraining training = training_of(options, run);
   const DetectorRunResult trained = train_run(folder, run, training, listener);
-  const nuscenes::Dataset dataset(training.options.data.root, training.options.data.version, 1);
-  const train::Environment environment = train::Environment::of_this_program();
-  study::RunRecord record{.arm = run.arm,
-                          .seed = run.seed,
-                          .steps = trained.steps,
-                          .scale_lr_mult = training.scale_lr_mult,
-                          .scales = {trained.scales.begin(), trained.scales.end()},
-                          .data_fingerprint = train::fingerprint_of_tables(dataset.root() / dataset.version()),
-                          .commit = environment.commit,
-                          .instruction_set = environment.instruction_set,
-                          .numerics = environment.numerics};
-  record.config_hash = hash_of(options, run, record.data_fingerprint);
-  add_history(record, folder.run(run) / "metrics.jsonl");
-  record.training_seconds = record.milliseconds_a_step / 1e3 * static_cast<double>(record.steps);
+  study::RunRecord common = described(options, folder, run, training, trained);
   detection::Detector detector = detection::Detector::load(folder.weights(run));
-  record.weights = sum_of_weights(*detector);
-  const bool remade = fs::exists(folder.record(run)) && record_of(folder, run).numerics == record.numerics;
-  if (remade) {
-    check_weights(folder, run, record.weights);
-  } else {
-    const auto begin = std::chrono::steady_clock::now();
-    StudyEvaluation evaluation = evaluation_of(options, run, training, dataset);
-    std::int64_t done = 0;
-    if (listener.evaluated)
-      evaluation.request.progress = [&, total = evaluation.frames()](std::int64_t frames) {
-        listener.evaluated(static_cast<double>(done += frames) / static_cast<double>(total));
-      };
-    record.measurements = measure(evaluation, detector);
-    record.evaluation_seconds = seconds_since(begin);
-    storage::write_file(folder.record(run), to_json(record));
+  common.weights = sum_of_weights(*detector);
+  std::vector<StudyRun> left = records_of_run(options.plan, run);
+  if (fs::exists(folder.record(run)) && record_of(folder, run).numerics == common.numerics) {
+    check_weights(folder, run, common.weights);
+    std::erase_if(left, [&folder](const StudyRun& one) { return fs::exists(folder.record(one)); });
   }
+  if (!left.empty()) evaluate_run(options, folder, run, left, common, detector, listener);
   if (run.arm == kBase)
     fs::remove_all(folder.run(run) / "checkpoints");
   else
@@ -234,6 +196,7 @@ void execute_run(const StudyOptions& options, const StudyFolder& folder, const S
 
 double StudyCosts::training(const StudyOptions& options, const StudyRun& run) const {
   const RunTraining of_run = training_of(options, run);
+  if (of_run.given) return 0;
   return static_cast<double>(of_run.options.loop.steps) *
          (of_run.options.detector.has_router() ? branch_step : base_step);
 }
@@ -257,13 +220,23 @@ std::pair<double, double> probe(const StudyOptions& options, const StudyFolder& 
   study::RunRecord record;
   add_history(record, own / "metrics.jsonl");
   const nuscenes::Dataset dataset(training.options.data.root, training.options.data.version, 1);
-  const detection::Detector detector = detection::Detector::load(own / "model.safetensors");
-  StudyEvaluation evaluation = evaluation_of(options, run, training, dataset);
+  detection::Detector detector = detection::Detector::load(own / "model.safetensors");
+  const std::string& tested = options.plan.test_world.root;
+  const nuscenes::Dataset test_data(tested.empty() ? training.options.data.root : tested, dataset.version(), 1);
+  std::vector<EvaluatedArm> arms;
+  for (const StudyRun& one : records_of_run(options.plan, run)) arms.push_back({one.arm, training_of(options, one)});
+  if (options.plan.calibration.enabled) {  // a threshold that stands for the one that would be found
+    detection::AlarmOptions alarms = detector->options().alarms;
+    alarms.threshold = 0.1;
+    detector->set_alarms(alarms);
+  }
+  StudyEvaluation evaluation = evaluation_of(options, run, arms, test_data);
   std::vector<nuscenes::Index>& samples = evaluation.request.split.samples;
   const auto frames = static_cast<double>(samples.size());
   samples = evenly_spaced(samples, kProbeFrames);
+  for (PassMixture& mixture : evaluation.mixtures) mixture.resize(samples.size());
   const auto begin = std::chrono::steady_clock::now();
-  measure(evaluation, detector);
+  measure(evaluation, detector, arms.size(), options.plan.calibration.enabled);
   const double share = static_cast<double>(samples.size()) / frames;
   fs::remove_all(own);
   return {record.milliseconds_a_step / 1e3, seconds_since(begin) / share};
@@ -274,7 +247,9 @@ std::pair<double, double> probe(const StudyOptions& options, const StudyFolder& 
 StudyCosts probe_costs(const StudyOptions& options, const StudyFolder& folder) {
   StudyCosts costs{.source = "a probe of " + std::to_string(kProbeSteps) + " steps"};
   std::tie(costs.base_step, costs.base_evaluation) = probe(options, folder, {kBase, 0});
-  std::tie(costs.branch_step, costs.branch_evaluation) = probe(options, folder, {options.plan.primary.arm, 0});
+  const study::StudyArm& primary = options.plan.arm(options.plan.primary.arm);
+  std::tie(costs.branch_step, costs.branch_evaluation) =
+      probe(options, folder, {primary.shares.empty() ? primary.name : primary.shares, 0});
   const nlohmann::json json = {{"base_step", costs.base_step},
                                {"base_evaluation", costs.base_evaluation},
                                {"branch_step", costs.branch_step},
@@ -296,7 +271,8 @@ StudyCosts known_costs(const StudyFolder& folder) {
   for (const study::RunRecord& record : study::read_run_records(folder.records())) {
     const bool base = record.arm == kBase || record.arm == kDoubled;
     const bool plain = base || record.curves.empty() || record.scales.empty();
-    (plain ? base_step : branch_step).push_back(record.milliseconds_a_step / 1e3);
+    if (record.milliseconds_a_step > 0)  // a published base was not trained here
+      (plain ? base_step : branch_step).push_back(record.milliseconds_a_step / 1e3);
     (base ? base_evaluation : branch_evaluation).push_back(record.evaluation_seconds);
   }
   const auto take = [](double& cost, const std::vector<double>& seen) {

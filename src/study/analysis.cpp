@@ -112,7 +112,9 @@ Gate oracle_gate(const StudyPlan& plan, const std::vector<RunRecord>& records) {
 
 // A verdict is spoken when all seeds of the plan are in: looks on the way would find what they look for.
 Conclusion verdict_on(const StudyPlan& plan, const Comparison& one, double corrected_p) {
-  Conclusion conclusion = conclude(one.difference, corrected_p, plan.margin);
+  Conclusion conclusion = one.not_inferior_within > 0
+                              ? conclude_not_inferior(one.difference, corrected_p, one.not_inferior_within)
+                              : conclude(one.difference, corrected_p, plan.margin);
   const std::int64_t planned = std::min(plan.seeds_of(plan.arm(one.arm)), plan.seeds_of(plan.arm(one.against)));
   if (one.difference.pairs >= planned) return conclusion;
   conclusion.verdict = Verdict::kUnresolved;
@@ -121,7 +123,9 @@ Conclusion verdict_on(const StudyPlan& plan, const Comparison& one, double corre
 }
 
 double known_p(const Comparison& one) {
-  return std::isnan(one.difference.p) ? 1 : one.difference.p;
+  const double p =
+      one.not_inferior_within > 0 ? noninferiority_p(one.difference, one.not_inferior_within) : one.difference.p;
+  return std::isnan(p) ? 1 : p;
 }
 
 void correct(const StudyPlan& plan, std::vector<Comparison>& comparisons) {
@@ -233,11 +237,17 @@ StudyAnalysis analyze(const StudyPlan& plan, const std::vector<RunRecord>& recor
   for (const StudyArm& arm : plan.arms) {
     const std::string against = plan.opponent_of(arm);
     if (against.empty()) continue;
-    auto& list = arm.role == ArmRole::kMain ? analysis.secondary : analysis.exploratory;
+    const bool listed = arm.role == ArmRole::kMain && plan.comparisons.empty();
+    auto& list = listed ? analysis.secondary : analysis.exploratory;
     for (const std::string& measure : {std::string(kOutcome), std::string("clean")})
       add(list, arm.name, against, measure);
   }
-  for (const std::string& condition : plan.conditions)
+  for (const StudyComparison& one : plan.comparisons)
+    if (auto made = compare(plan, records, one.arm, one.against, one.measure)) {
+      made->not_inferior_within = one.not_inferior_within;
+      analysis.secondary.push_back(std::move(*made));
+    }
+  for (const std::string& condition : plan.comparisons.empty() ? plan.conditions : std::vector<std::string>{})
     add(analysis.secondary, plan.primary.arm, plan.primary.against, condition);
   correct(plan, analysis.secondary);
   return analysis;

@@ -45,6 +45,35 @@ void check_plain_and_different(const char* what, const std::vector<std::string>&
   }
 }
 
+void check_sharing(const StudyPlan& plan, const StudyArm& arm) {
+  check_known("shares", arm.shares, names_of(plan.arms));
+  const StudyArm& owner = plan.arm(arm.shares);
+  if (!owner.shares.empty() || owner.name == arm.name)
+    refuse(fmt::format("shares must name an arm with a model of its own, got '{}' for '{}'", arm.shares, arm.name));
+  if (!arm.options.empty() || arm.from_scratch || arm.exempt)
+    refuse(fmt::format("an arm that shares a model must have no options of its own, got some for '{}'", arm.name));
+  if (plan.seeds_of(arm) > plan.seeds_of(owner))
+    refuse(fmt::format("an arm must have no more seeds than the one whose model it shares, got '{}'", arm.name));
+}
+
+void check_policy_name(const StudyArm& arm) {
+  if (arm.policy.empty()) return;
+  check_known("policy", arm.policy, {"none", "rule", "verified_rule", "bias", "verified_bias"});
+}
+
+// The cells that a stream takes its frames from must be measured.
+void check_streams(const StudyPlan& plan) {
+  std::set<std::string> seen(plan.conditions.begin(), plan.conditions.end());
+  for (const StudyStream& stream : plan.streams) {
+    if (stream.name.empty() || stream.name == "outcome" || !seen.insert(stream.name).second)
+      refuse(fmt::format("the name of a stream must be its own, no condition and not outcome, got '{}'", stream.name));
+    if (stream.faults.empty()) refuse(fmt::format("the stream '{}' must have faults, got none", stream.name));
+    for (const std::string& fault : stream.faults) check_known("faults of a stream", fault, plan.swapped_cues);
+    if (stream.wrong_culprit > 0 && !plan.wrong_culprits)
+      refuse(fmt::format("wrong_culprits must be true for the stream '{}', got false", stream.name));
+  }
+}
+
 }  // namespace
 
 void StudyPlan::validate() const {
@@ -55,6 +84,8 @@ void StudyPlan::validate() const {
     if (arm.name == "base" || arm.name == "doubled")
       refuse(fmt::format("the name of an arm must be its own, not base or doubled, got '{}'", arm.name));
     if (!arm.against.empty()) check_known("against", arm.against, names);
+    if (!arm.shares.empty()) check_sharing(*this, arm);
+    check_policy_name(arm);
     if (arm.against == arm.name) refuse(fmt::format("against must name another arm, got '{}' for itself", arm.name));
   }
   check_known("reference", reference, names);
@@ -64,10 +95,26 @@ void StudyPlan::validate() const {
   if (conditions.empty() || conditions.front() != "clean")
     refuse(fmt::format("conditions must begin with clean, got '{}'", conditions.empty() ? "" : conditions.front()));
   if (primary.conditions.empty()) refuse("primary.conditions must not be empty");
-  for (const std::string& name : primary.conditions) check_known("primary.conditions", name, conditions);
+  check_streams(*this);
+  std::vector<std::string> measures = conditions;
+  for (const StudyStream& stream : streams) measures.push_back(stream.name);
+  for (const std::string& name : primary.conditions) check_known("primary.conditions", name, measures);
+  measures.emplace_back("outcome");
+  for (const StudyComparison& one : comparisons) {
+    check_known("comparisons.arm", one.arm, names);
+    check_known("comparisons.against", one.against, names);
+    check_known("comparisons.measure", one.measure, measures);
+  }
   for (const std::string& name : control_conditions) check_known("control_conditions", name, conditions);
   for (const std::string& name : swapped_cues) check_known("swapped_cues", name, conditions);
   for (const std::string& name : controls) check_known("controls", name, {"zero", "mean", "shuffled", "oracle"});
+}
+
+std::vector<const StudyArm*> StudyPlan::sharing(const std::string& arm) const {
+  std::vector<const StudyArm*> all;
+  for (const StudyArm& other : arms)
+    if (other.shares == arm) all.push_back(&other);
+  return all;
 }
 
 const StudyArm& StudyPlan::arm(std::string_view name) const {

@@ -110,6 +110,13 @@ double equivalence_p(const PairedDifference& difference, double margin) {
   return std::max(above_low, below_high);
 }
 
+double noninferiority_p(const PairedDifference& difference, double margin) {
+  if (!(margin > 0)) throw std::invalid_argument(fmt::format("[statistics] margin must be above 0, got {}", margin));
+  if (difference.pairs < 2) return kUndefined;
+  return upper_tail(ratio(difference.mean + margin, difference.standard_error),
+                    static_cast<double>(difference.pairs - 1));
+}
+
 double power(double effect, double deviation, std::int64_t pairs, double alpha) {
   if (pairs < 2 || !(deviation > 0))
     throw std::invalid_argument(fmt::format(
@@ -145,6 +152,22 @@ std::int64_t pairs_needed(double effect, double deviation, double alpha, double 
     (enough(middle) ? high : low) = middle;
   }
   return high;
+}
+
+Conclusion conclude_not_inferior(const PairedDifference& difference, double corrected_p, double margin, double alpha) {
+  Conclusion result{.corrected_p = corrected_p, .equivalence_p = equivalence_p(difference, margin)};
+  const double points = 100 * margin;
+  const std::string within = fmt::format("within {:g} point{}", points, points == 1 ? "" : "s");
+  result.detectable = detectable_effect(difference.deviation, difference.pairs, alpha);
+  if (difference.pairs >= 2) result.needed = pairs_needed(margin, difference.deviation, alpha);
+  if (corrected_p < alpha) {
+    result.verdict = Verdict::kNotInferior;
+    result.words = "not inferior " + within;
+  } else {
+    result.words = difference.pairs < 2 ? std::string("unresolved: one seed")
+                                        : fmt::format("unresolved: inferiority {} is not ruled out", within);
+  }
+  return result;
 }
 
 Conclusion conclude(const PairedDifference& difference, double corrected_p, double margin, double alpha) {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "camber/study/analysis.h"
+#include "camber/study/policies.h"
 
 namespace camber::study {
 namespace {
@@ -299,6 +300,8 @@ std::vector<StudyTable> all_tables(const StudyResults& results) {
                                     secondary_table(results),   controls_table(results), cues_table(results),
                                     exploratory_table(results), scales_table(results),   reach_table(results),
                                     resilience_table(results),  time_table(results)};
+  if (!results.plan.streams.empty())
+    tables.insert(tables.begin() + 2, {alarms_table(results), decision_chart(results), agreement_table(results)});
   std::erase_if(tables, [](const StudyTable& table) { return table.rows.empty(); });
   return tables;
 }

@@ -15,13 +15,18 @@ INLINE = re.compile(r"`([^`]*\bcamber [^`]* --[^`]*)`")
 COMMENT = re.compile(r"\s+# .*$")
 
 # Pages in an order in which each finds what it needs: a world, a run, a study that an earlier one made.
-ORDER = ("study.md", "README.md", "training.md", "health.md", "world.md", "metrics.md", "start.md")
+ORDER = ("study.md", "study_alarms.md", "README.md", "training.md", "health.md", "world.md", "metrics.md", "start.md")
 # A block with such a comment before it is a file that commands of the page read.
 FILE = re.compile(r"<!-- file: (\S+) -->")
 
 TINY_STUDY = (
     "--world.root=study_world --world.scenes=8 --world.frames=3 --base_steps=4 --branch_steps=3 --frames=4 --replicates=4 "
     "--training.loop.checkpoint_every=1 --gates.doubled_seeds=0 --seeds 1 --only plain --threads 1"
+)
+TINY_ALARMS = (
+    "--world.root=alarms_world --world.scenes=8 --test_world.root=alarms_test_world --test_world.scenes=8 --branch_steps=3 "
+    "--frames=4 --replicates=4 --training.loop.checkpoint_every=1 --gates.stop=false --seeds 1 --only verified_rule,verified_bias "
+    "--threads 1"
 )
 FEW_EPISODES = "--training.episodes=2 --tests.0.episodes=2 --tests.1.episodes=2"
 
@@ -73,6 +78,14 @@ SHORTER = (
         r"^study (run|list|estimate) --config configs/study\.toml",
         rf"study \1 --config configs/study_small.toml {TINY_STUDY}",
     ),
+    (
+        r"^study (run|estimate) --config configs/study_alarms\.toml --start study",
+        rf"study \1 --config configs/study_alarms.toml --start {ROOT}/study {TINY_ALARMS}",
+    ),
+    (r"^advise (?!--from)", "advise --from runs/study_alarms "),
+    (r"^(calibrate-agreement --run runs/demo .*)", r"\1 --limit 20"),
+    (r"^(eval .*--cue-errors .*)", r"\1 --limit 2"),
+    (r"^(eval --checkpoint verified.*)", r"\1 --limit 2"),
     (r"^(simulate .*)--scenes 280", r"\1--scenes 20 --world.frames=3"),
     (r"^(train --config configs/demo\.toml.*)", r"\1 --loop.steps=2 --evaluation.limit=2 '--evaluation.faults=[]'"),
     (r"^(eval .*)--limit 200", r"\1--limit 2"),

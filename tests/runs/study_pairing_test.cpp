@@ -54,7 +54,7 @@ auto members_of(const sensors::FrameOptions& frame) {
 auto members_of(const sensors::LoaderOptions& options) {
   return std::tuple_cat(members_of(options.frame),
                         std::tie(options.fixed_faults, options.batch_size, options.shuffle, options.epochs,
-                                 options.batches_ahead, options.cues, options.fault_pool));
+                                 options.batches_ahead, options.cues, options.cue_errors, options.fault_pool));
 }
 
 bool load_alike(const sensors::LoaderOptions& first, const sensors::LoaderOptions& second) {
@@ -150,6 +150,39 @@ TEST(Pairing, RunsComeBaseFirstThenBySeed) {
   EXPECT_EQ(base_runs(study.plan, few).size(), 2U);
   EXPECT_EQ(StudyRun::parse("from_1_5_s12"), (StudyRun{"from_1_5", 12}));
   EXPECT_THROW(StudyRun::parse("trust"), std::invalid_argument);
+}
+
+StudyOptions alarms_study() {
+  return config::load<StudyOptions>(
+      {.file = (std::filesystem::path(std::getenv("CAMBER_SOURCE")) / "configs/study_alarms.toml").string()});
+}
+
+// The plan of the second study as it was fixed: who is trained, who shares a model, what is compared.
+TEST(Alarms, ThePlanHoldsTogether) {
+  const StudyOptions study = alarms_study();
+  EXPECT_NO_THROW(study.validate());
+  const std::vector<StudyRun> runs = arm_runs(study.plan);
+  EXPECT_EQ(runs.size(), 5U * 8 + 8U * 3);
+  for (const StudyRun& run : runs) EXPECT_NO_THROW(training_of(study, run)) << run.key();
+  EXPECT_EQ(study.plan.sharing("plain").size(), 2U);
+  EXPECT_EQ(study.plan.comparisons.size(), 4U);
+  EXPECT_NE(study.plan.test_world.seed, study.plan.world.seed);
+  for (const StudyRun& base : base_runs(study.plan)) EXPECT_TRUE(training_of(study, base).given);
+}
+
+TEST(Alarms, ArmsThatShareAModelAreTrainedAlikeAndEvaluatedOtherwise) {
+  const StudyOptions study = alarms_study();
+  const StudyRun bias{"bias", 1}, verified{"verified_bias", 1};
+  EXPECT_TRUE(config::differences(training_of(study, bias).options, training_of(study, verified).options).empty());
+  EXPECT_EQ(training_of(study, verified).policy, "verified_bias");
+  EXPECT_NE(hash_of(study, bias, "data"), hash_of(study, verified, "data"));
+  EXPECT_EQ(arm_runs(study.plan, {.only = {"verified_bias"}, .seeds = 1}), (std::vector<StudyRun>{{"bias", 0}}));
+  // Its base is the first study's, to the last option.
+  EXPECT_TRUE(config::differences(training_of(study, {kBase, 2}).options, training_of(real_study(), {kBase, 2}).options)
+                  .empty());
+  StudyOptions other = alarms_study();
+  other.plan.streams[0].misses = 0.2;
+  EXPECT_NE(hash_of(other, bias, "data"), hash_of(study, bias, "data"));
 }
 
 TEST(Rule, IsThePlainDetectorEvaluatedOtherwise) {

@@ -35,8 +35,10 @@ bool is_planned(const study::StudyPlan& plan, const std::string& arm);
 struct RunTraining {
   DetectorTrainingOptions options{};
   bool branches = false;        ///< starts from the base's weights
+  bool given = false;           ///< a published base: its weights are there already
   double scale_lr_mult = 0;     ///< 0: no scale learns
   double absent_above_age = 0;  ///< StudyArm::absent_above_age: taken out when it is evaluated
+  std::string policy{};         ///< StudyArm::policy, when it is evaluated
 };
 
 /// The training configuration of a run. An arm's learnable scales get the smallest multiple of the learning rate among
@@ -45,11 +47,15 @@ struct RunTraining {
 /// arms.
 RunTraining training_of(const StudyOptions& options, const StudyRun& run);
 
+/// Which tables the data of a study have: of its world, and of the one that it is tested on.
+std::string data_fingerprint(const StudyOptions& options);
+
 /// What a run's numbers depend on, as a short hexadecimal sum: its own configuration and its base's, how it is
 /// evaluated, the data set. The data set's folder does not enter.
 std::string hash_of(const StudyOptions& options, const StudyRun& run, const std::string& data_fingerprint);
 
-/// Runs to do, in order: bases and doubled ones; then the main arms, all of a seed together; then the rest.
+/// Runs to do, in order; arms that share the model of another belong to its run: bases and doubled ones; then the main
+/// arms, all of a seed together; then the rest.
 struct RunChoice {
   std::vector<std::string> only{};  ///< arms; empty: all
   std::int64_t seeds = 0;           ///< at most so many; 0: as the plan says

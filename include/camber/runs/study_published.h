@@ -26,4 +26,9 @@ void publish(const StudyFolder& from, const PublishedStudy& to);
 void import_published(const PublishedStudy& from, const StudyFolder& to,
                       const std::function<bool(const std::string& arm)>& is_planned);
 
+/// Takes over base models alone, for a study that evaluates them anew, where the study's folder has none. Throws
+/// std::invalid_argument when one of them is not published, and std::runtime_error when its weights are not those of
+/// its record.
+void import_bases(const PublishedStudy& from, const StudyFolder& to, const std::vector<StudyRun>& bases);
+
 }  // namespace camber::runs

@@ -38,6 +38,7 @@ struct Comparison {
   std::string measure = kOutcome;  ///< or a condition
   PairedDifference difference{};
   std::optional<Conclusion> conclusion{};  ///< main arms alone
+  double not_inferior_within = 0;          ///< above 0: the question is whether the arm is not worse by this much
 };
 
 /// Over the seeds that both arms have; nothing when there is none.
@@ -46,8 +47,8 @@ std::optional<Comparison> compare(const StudyPlan& plan, const std::vector<RunRe
 
 /// Every comparison of the study. The primary one stands alone; the secondary ones (each main arm against what it is
 /// compared with, in the outcome and in clean frames; the primary pair in every condition) share one Holm correction;
-/// the other arms get intervals and no verdict. No verdict is spoken before all seeds of the plan are in. A comparison
-/// without a pair of seeds is left out.
+/// the other arms get intervals and no verdict. Where the plan lists its comparisons, those are the secondary ones. No
+/// verdict is spoken before all seeds of the plan are in. A comparison without a pair of seeds is left out.
 struct StudyAnalysis {
   std::vector<Gate> gates{};
   std::optional<Comparison> primary{};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "camber/config/field.h"
+#include "camber/study/stream_plan.h"
 
 namespace camber::study {
 
@@ -34,6 +35,8 @@ struct StudyArm {
   bool exempt = false;
   bool from_scratch = false;
   double absent_above_age = 0;
+  std::string policy{};
+  std::string shares{};
 
   const std::string& shown() const { return title.empty() ? name : title; }  ///< as tables and images call it
 
@@ -49,6 +52,10 @@ struct StudyArm {
     visitor("absent_above_age", absent_above_age,
             "a rule instead of trust: when evaluated, sensors whose cue of age is above it are taken out; 0: none",
             config::Range{.min = 0, .max = 1});
+    visitor("policy", policy,
+            "what is done with the cues' alarms when it is evaluated: none, rule, verified_rule, bias or "
+            "verified_bias; empty: the model's own");
+    visitor("shares", shares, "arm whose trained model it takes, with another policy; it has no options of its own");
   }
 };
 
@@ -130,6 +137,12 @@ struct StudyPlan {
   std::vector<std::string> controls{"zero", "mean", "shuffled", "oracle"};
   std::vector<std::string> control_conditions{"clean", "frozen:5", "stale:5"};
   std::vector<std::string> swapped_cues{"frozen:5", "stale:5"};
+  bool wrong_culprits = false;
+  bool published_bases = false;
+  StudyWorld test_world{.root = ""};
+  StudyCalibration calibration{};
+  std::vector<StudyStream> streams{};
+  std::vector<StudyComparison> comparisons{};
   PrimaryOutcome primary{};
   StudyGates gates{};
   std::vector<StudyArm> arms{};
@@ -152,7 +165,17 @@ struct StudyPlan {
     visitor("controls", controls, "what replaces trust: zero, mean, shuffled, oracle");
     visitor("control_conditions", control_conditions, "where controls are measured");
     visitor("swapped_cues", swapped_cues, "faults whose cues are given to clean frames, and the other way round");
+    visitor("wrong_culprits", wrong_culprits, "also give the frames of each of these faults the cues of the others");
+    visitor("published_bases", published_bases,
+            "base models are those of --start: evaluated anew, never trained; their records are not taken over");
     visitor("world", world, "the data set");
+    visitor("test_world", test_world,
+            "another data set to evaluate on, such as one of another seed; no root: the same");
+    visitor("calibration", calibration, "of the agreement that verified policies look at");
+    visitor("streams", streams, "mixtures of clean and faulty frames with cues that err; measures like conditions");
+    visitor("comparisons", comparisons,
+            "what is compared beside the primary outcome; none: every main arm with its opponent, and the primary pair "
+            "in every condition");
     visitor("primary", primary, "the comparison that was fixed beforehand");
     visitor("gates", gates, "what must hold first");
     visitor("arms", arms, "the variants");
@@ -162,6 +185,8 @@ struct StudyPlan {
   void validate() const;
 
   const StudyArm& arm(std::string_view name) const;
+  /// The arms that take the trained model of one, in their order; its own record is written after theirs.
+  std::vector<const StudyArm*> sharing(const std::string& arm) const;
   std::int64_t seeds_of(const StudyArm& arm) const { return arm.role == ArmRole::kMain ? seeds : few_seeds; }
   /// The arm that one is compared with: the one that it names, else the reference. Empty for the reference itself, and
   /// for an arm from scratch that names none: it shares neither the base nor the steps of the reference.

@@ -30,6 +30,9 @@ std::vector<double> holm(std::span<const double> p);
 /// the margin. NaN for one pair.
 double equivalence_p(const PairedDifference& difference, double margin);
 
+/// One t test against -margin: below 0.05 the first is not worse than the second by the margin. NaN for one pair.
+double noninferiority_p(const PairedDifference& difference, double margin);
+
 /// The chance that the two-sided paired t test at `alpha` sees a true difference, by the noncentral t distribution with
 /// noncentrality |effect| / (deviation / sqrt pairs).
 double power(double effect, double deviation, std::int64_t pairs, double alpha = 0.05);
@@ -38,7 +41,7 @@ double detectable_effect(double deviation, std::int64_t pairs, double alpha = 0.
 /// The smallest number of pairs that sees the effect with this power; at most 100,000.
 std::int64_t pairs_needed(double effect, double deviation, double alpha = 0.05, double wanted_power = 0.8);
 
-enum class Verdict { kBetter, kWorse, kEquivalent, kUnresolved };
+enum class Verdict { kBetter, kWorse, kEquivalent, kNotInferior, kUnresolved };
 
 /// What can be said of a difference: better or worse when the (corrected) p is below alpha, else equivalent when it
 /// lies inside of the margin, else unresolved, with the effect that could have been seen and the pairs that the margin
@@ -52,6 +55,10 @@ struct Conclusion {
 
   std::string short_words() const { return words.substr(0, words.find(':')); }  ///< without the reasons
 };
+/// Of a question of non-inferiority: not inferior when the (corrected) p of noninferiority_p is below alpha, else
+/// unresolved.
+Conclusion conclude_not_inferior(const PairedDifference& difference, double corrected_p, double margin,
+                                 double alpha = 0.05);
 Conclusion conclude(const PairedDifference& difference, double corrected_p, double margin, double alpha = 0.05);
 
 /// The mean and deviation (n - 1) of numbers; NaN where there are too few.
