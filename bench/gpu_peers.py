@@ -132,7 +132,7 @@ def compare(p: Problem, repeats: int) -> dict[str, Any]:
             try:
                 run()
                 ready[f"{name} {label}"] = run
-            except Exception as error:  # noqa: BLE001 - a peer that fails is reported, whatever it says
+            except Exception as error:
                 lines = [line.strip() for line in str(error).splitlines() if line.strip()]
                 results[f"{name} {label}"] = " ".join(lines[:2])
     turns: dict[str, list[tuple[float, float]]] = {name: [] for name in ready}

@@ -1,12 +1,5 @@
 #include "distributed/shared_slots.h"
 
-#include <fcntl.h>
-#include <linux/futex.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -16,6 +9,13 @@
 #include <limits>
 #include <random>
 #include <stdexcept>
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace camber::distributed {
 namespace {
@@ -104,7 +104,8 @@ bool SharedSlots::open_named(const std::string& name, bool create) {
 bool SharedSlots::map_and_lock() {
   struct flock lock = byte_of(rank_);
   if (fcntl(file_, F_OFD_SETLK, &lock) != 0) return false;
-  void* memory = mmap(nullptr, sizeof(Slot) * static_cast<std::size_t>(size_), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+  void* memory =
+      mmap(nullptr, sizeof(Slot) * static_cast<std::size_t>(size_), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
   if (memory == MAP_FAILED) return false;
   memory_ = memory;
   return true;
@@ -130,7 +131,9 @@ bool SharedSlots::is_gone(std::int64_t rank) const {
 void SharedSlots::wait_for(std::int64_t rank) const {
   std::atomic<std::uint32_t>& there = slot(rank).round;
   // Rounds wrap around; nobody is more than one ahead.
-  const auto arrived = [&](std::uint32_t value) { return value - round_ < std::numeric_limits<std::uint32_t>::max() / 2; };
+  const auto arrived = [&](std::uint32_t value) {
+    return value - round_ < std::numeric_limits<std::uint32_t>::max() / 2;
+  };
   for (int i = 0; i < kSpins; ++i) {
     if (arrived(there.load(std::memory_order_acquire))) return;
     relax();

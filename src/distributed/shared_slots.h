@@ -7,9 +7,10 @@
 
 namespace camber::distributed {
 
-/// Short messages among the ranks of one machine through memory that they share: some microseconds, where a socket takes
-/// hundreds. Every rank has a slot that it alone writes to; a number in it says which round it holds. Two halves of a slot
-/// take turns: whoever writes round n + 2 has read all of round n + 1, which everybody wrote after reading round n.
+/// Short messages among the ranks of one machine through memory that they share: some microseconds, where a socket
+/// takes hundreds. Every rank has a slot that it alone writes to; a number in it says which round it holds. Two halves
+/// of a slot take turns: whoever writes round n + 2 has read all of round n + 1, which everybody wrote after reading
+/// round n.
 ///
 /// A rank that ends, however it ends, loses a lock on a byte of the memory: those that wait for it throw.
 class SharedSlots {
@@ -19,8 +20,8 @@ class SharedSlots {
   /// Shows every rank what all of them sent, by rank.
   using Exchange = std::function<std::vector<std::string>(const std::string&)>;
 
-  /// Maps the same memory on every rank; `exchange` is another way to the others, used a few times. Not joined() on any rank
-  /// where one of them cannot: another machine, or no shared memory.
+  /// Maps the same memory on every rank; `exchange` is another way to the others, used a few times. Not joined() on any
+  /// rank where one of them cannot: another machine, or no shared memory.
   SharedSlots(std::int64_t rank, std::int64_t size, const Exchange& exchange);
   ~SharedSlots();
   SharedSlots(const SharedSlots&) = delete;
@@ -28,8 +29,8 @@ class SharedSlots {
 
   bool joined() const { return memory_ != nullptr; }
 
-  /// What every rank sent in this round, by rank: its length, and as many of its bytes as a slot holds. The bytes stay until
-  /// the next call.
+  /// What every rank sent in this round, by rank: its length, and as many of its bytes as a slot holds. The bytes stay
+  /// until the next call.
   struct Message {
     std::size_t length;
     std::span<const std::byte> bytes;
