@@ -11,7 +11,7 @@ from torch import Tensor
 class Table(NamedTuple):
     """A bias out of a table that the batch elements share: value[head, index of (query, key)].
 
-    value [Ht, T] with Ht = 1 or H, differentiable, -inf removes a key; either index int32 [Q, K], or query_code int32 [Q] and
+    value [Ht, T] with Ht = 1 or H, differentiable, -inf removes a key; either table_index int32 [Q, K], or query_code int32 [Q] and
     key_code int32 [K], and the index is key_code[k] - query_code[q]: then nothing of size Q x K is stored.
 
     >>> import torch
@@ -20,7 +20,7 @@ class Table(NamedTuple):
     """
 
     value: Tensor
-    index: Tensor | None = None
+    table_index: Tensor | None = None
     query_code: Tensor | None = None
     key_code: Tensor | None = None
 
@@ -90,7 +90,7 @@ def table_of_slopes(slopes: Tensor, query_position: Tensor, key_position: Tensor
 
 def table_entries(table: Table) -> Tensor:
     """Which entry of the table each (query, key) takes, int64 [Q, K]."""
-    if table.index is not None:
-        return table.index.long()
+    if table.table_index is not None:
+        return table.table_index.long()
     assert table.query_code is not None and table.key_code is not None
     return table.key_code.long()[None] - table.query_code.long()[:, None]
