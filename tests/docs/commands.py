@@ -26,6 +26,7 @@ TINY_STUDY = (
 TINY_ALARMS = (
     "--world.root=alarms_world --world.scenes=8 --test_world.root=alarms_test_world --test_world.scenes=8 --branch_steps=3 "
     "--frames=4 --replicates=4 --training.loop.checkpoint_every=1 --gates.stop=false --seeds 1 --only verified_rule,verified_bias "
+    "--training.detector.bias.scale.learnable=false --training.detector.bias.segment_scale.learnable=false "
     "--threads 1"
 )
 FEW_EPISODES = "--training.episodes=2 --tests.0.episodes=2 --tests.1.episodes=2"
