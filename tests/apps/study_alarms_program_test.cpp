@@ -60,8 +60,8 @@ class StudyAlarmsProgram : public testing::Test {
 
   static inline const std::string kOnly = "--seeds 1 --only verified_rule,verified_bias";
   static inline const std::string kSmall =
-      "--config configs/study_alarms.toml --world.root=world --world.scenes=8 --test_world.root=test_world "
-      "--test_world.scenes=8 --branch_steps=3 --frames=6 --replicates=4 --training.loop.checkpoint_every=1 "
+      "--config configs/study_alarms.toml --world.root=world --world.scenes=20 --test_world.root=test_world "
+      "--test_world.scenes=20 --branch_steps=3 --frames=6 --replicates=4 --training.loop.checkpoint_every=1 "
       "--training.detector.bias.scale.learnable=false --training.detector.bias.segment_scale.learnable=false "
       "--gates.stop=false --conditions='[\"clean\", \"frozen:5\", \"stale:5\"]' --threads 1 " +
       kOnly;

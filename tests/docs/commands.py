@@ -24,7 +24,7 @@ TINY_STUDY = (
     "--training.loop.checkpoint_every=1 --gates.doubled_seeds=0 --seeds 1 --only plain --threads 1"
 )
 TINY_ALARMS = (
-    "--world.root=alarms_world --world.scenes=8 --test_world.root=alarms_test_world --test_world.scenes=8 --branch_steps=3 "
+    "--world.root=alarms_world --world.scenes=20 --test_world.root=alarms_test_world --test_world.scenes=20 --branch_steps=3 "
     "--frames=4 --replicates=4 --training.loop.checkpoint_every=1 --gates.stop=false --seeds 1 --only verified_rule,verified_bias "
     "--training.detector.bias.scale.learnable=false --training.detector.bias.segment_scale.learnable=false "
     "--threads 1"
