@@ -336,7 +336,7 @@ CASES: tuple[Case, ...] = (
     refused("study run --config CONFIGS/study_small.toml --out ''", "--out"),
     refused("study run --config nowhere.toml --out OUT", "nowhere"),
     refused("study run --config CONFIGS/study_small.toml --only nonsense --out OUT", "nonsense"),
-    refused("study run --config CONFIGS/study_small.toml --one nonsense --out OUT", "nonsense|begun"),
+    refused("study run nonsense --config CONFIGS/study_small.toml --out OUT", "nonsense|begun"),
     refused("study run --config CONFIGS/study_small.toml --start nowhere --out OUT", "nowhere"),
     refused("study tables --from nowhere", "nowhere"),
     refused("study tables --from a", "a"),
