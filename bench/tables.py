@@ -318,7 +318,8 @@ def all_tables():
     cells = load("grid.json")
     if cells:
         tables["grid"] = grid(cells)
-        tables["problems"] = problems(cells)
+        if cells["problems"]:
+            tables["problems"] = problems(cells)
     encoder = load("sparse_encoder.json")
     if encoder:
         tables["sparse_encoder"] = sparse_encoder(encoder)

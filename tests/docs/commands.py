@@ -101,6 +101,7 @@ SHORTER = (
     (r"^bench attention$", "bench attention --no-memory"),
     (r"^(bench attention(?!.*--queries).*)", r"\1 --queries 20 --keys 5000 --repeats 1"),
     (r"^(bench detector .*)", r"\1 --repeats 1"),
+    (r"^bench grid .*", "bench grid --batches 1 --queries 1 --keys 128 --types float32 --seconds 0"),
     (r"^(metrics .*)--data world ", r"\1--data build/world "),
     (r"^(import cmt .*)--config cmt_r50 ", r"\1--config cmt_r50.toml "),
     (
