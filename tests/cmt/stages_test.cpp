@@ -155,13 +155,14 @@ TEST_P(CmtStages, OutputsAndBoxes) {
   const auto labels = Golden("goldens_f32.safetensors")["labels"];
   ASSERT_EQ(std::ssize(found), boxes.size(0));
   for (std::int64_t i = 0; i < boxes.size(0); ++i) {
-    const auto& [box, velocity, score, label, query, trust, mass] = found[static_cast<std::size_t>(i)];
+    const detection::Detection& one = found[static_cast<std::size_t>(i)];
+    const auto& [box, velocity] = std::tie(one.box, one.velocity);
     const auto ours = torch::tensor({box.center[0], box.center[1], box.center[2] - box.height / 2, box.length,
                                      box.width, box.height, box.yaw, velocity[0], velocity[1]},
                                     torch::kDouble);
     EXPECT_TRUE(within(ours, boxes[i], is_double() ? 1e-5 : 1e-3)) << i;
-    EXPECT_NEAR(score, scores[i].item<double>(), is_double() ? 1e-10 : 1e-5) << i;
-    EXPECT_EQ(label, labels[i].item<std::int64_t>()) << i;
+    EXPECT_NEAR(one.score, scores[i].item<double>(), is_double() ? 1e-10 : 1e-5) << i;
+    EXPECT_EQ(one.label, labels[i].item<std::int64_t>()) << i;
   }
 }
 
