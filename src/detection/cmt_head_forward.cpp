@@ -204,28 +204,28 @@ TrustPolicy CmtHeadImpl::policy_of(const ForwardOptions& options) const {
   return options.policy.value_or(options_.alarms.policy);
 }
 
-// Losses and agreement look at the same logits. What a session knows of the frames before stands in for this frame's
-// own number where a policy asks for it.
-void CmtHeadImpl::add_dense(DetectorOutput& output, const HeadMemory& memory, const DetectorBatch& batch,
-                            const ForwardOptions& options) {
-  const bool asked = !is_training() || options.statistics || options_.head.agreement_input ||
-                     options_.router.mode == nn::RouterMode::kAgree;
-  if (!grid_classes_ || !(is_training() || asked)) return;
+// [B, grid keys, C] and [B, camera keys, C].
+std::pair<torch::Tensor, torch::Tensor> CmtHeadImpl::dense_logits(const HeadMemory& memory,
+                                                                  const DetectorBatch& batch) {
   const std::int64_t grid_keys = batch.scene.grid.keys();
   const std::int64_t camera_keys = memory.content.size(1) - grid_keys;
   const auto logits_of = [&](torch::nn::Linear& classes, std::int64_t from, std::int64_t count) {
     return classes->forward(memory.content.narrow(1, from, count).to(classes->weight.scalar_type()));
   };
-  auto grid_logits = logits_of(grid_classes_, 0, grid_keys),
-       camera_logits = logits_of(camera_classes_, grid_keys, camera_keys);
-  if (asked) {
-    const auto references = output.references.detach();
-    output.agreement = agreement_of(grid_logits.detach(), camera_logits.detach(),
-                                    nn::project_queries(references, batch.scene, batch.available), batch.scene);
-  }
-  if (!is_training()) return;
-  output.grid_logits = grid_logits;
-  output.camera_logits = camera_logits;
+  auto grid = logits_of(grid_classes_, 0, grid_keys);
+  return {std::move(grid), logits_of(camera_classes_, grid_keys, camera_keys)};
+}
+
+// Outside of the graph: whether it is asked for, for statistics say, changes no bit of a gradient.
+SensorAgreement CmtHeadImpl::agreement(const HeadMemory& memory, const DetectorBatch& batch,
+                                       const torch::Tensor& references, const ForwardOptions& options) {
+  const bool asked = !is_training() || options.statistics || options_.head.agreement_input ||
+                     options_.router.mode == nn::RouterMode::kAgree;
+  if (!grid_classes_ || !asked) return {};
+  const torch::NoGradGuard no_grad;
+  const auto [grid, camera] = dense_logits(memory, batch);
+  return agreement_of(grid, camera, nn::project_queries(references.detach(), batch.scene, batch.available),
+                      batch.scene);
 }
 
 DetectorOutput CmtHeadImpl::forward(const HeadMemory& memory, const DetectorBatch& given,
@@ -233,7 +233,7 @@ DetectorOutput CmtHeadImpl::forward(const HeadMemory& memory, const DetectorBatc
   Pass pass{.memory = memory};
   DetectorOutput output;
   output.references = references().unsqueeze(0).expand({given.size, -1, -1});
-  add_dense(output, memory, given, options);
+  output.agreement = agreement(memory, given, output.references, options);
   pass.agreement = output.agreement;
   if (!options.earlier_agreement.empty() && pass.agreement.defined())
     pass.agreement.frame = torch::full_like(pass.agreement.frame,
@@ -268,6 +268,7 @@ DetectorOutput CmtHeadImpl::forward(const HeadMemory& memory, const DetectorBatc
   output.added_bias = std::move(pass.added_bias);
   if (options.statistics || options.attention_mass)
     output.attention_mass = decoded.statistics.back().segment_mass.mean(1).narrow(1, extra, queries);
+  if (grid_classes_ && is_training()) std::tie(output.grid_logits, output.camera_logits) = dense_logits(memory, batch);
   if (is_training()) output.grid_motion = memory.motion;
   return output;
 }

@@ -34,7 +34,7 @@ TEST_F(TrainProgram, WritesARunFolderThatIsWhole) {
   const Json environment = Json::parse(storage::read_file(folder_ / "run/environment.json"));
   EXPECT_EQ(environment["seed"], 3);
   EXPECT_EQ(environment["threads"], 1);
-  EXPECT_EQ(environment["numerics"], 2);
+  EXPECT_EQ(environment["numerics"], 3);
   EXPECT_FALSE(environment["data_fingerprint"].get<std::string>().empty());
   const Json result = json_of(storage::read_file(folder_ / "run/result.json"));
   EXPECT_TRUE(result["clean"]["mean_ap"].is_number());

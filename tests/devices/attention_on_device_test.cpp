@@ -100,7 +100,7 @@ TEST(AttentionOnDevice, ReportSaysWhyEachBetterImplementationCouldNotRun) {
   EXPECT_EQ(report.sentence(),
             "streamed ran; fused: q lies on " + where +
                 ", the kernels run on the CPU; fused: q is Double, the kernels " +
-                "take float and bfloat16; corrected: no attention operator of torch takes Double on " + where);
+                "take float, bfloat16 and half; corrected: no attention operator of torch takes Double on " + where);
 }
 
 TEST(AttentionOnDevice, ATensorOfAnotherDeviceIsRefusedInASentence) {

@@ -84,7 +84,11 @@ SHORTER = (
         rf"study \1 --config configs/study_alarms.toml --start {ROOT}/study {TINY_ALARMS}",
     ),
     (r"^advise (?!--from)", "advise --from runs/study_alarms "),
-    (r"^(calibrate-agreement --run runs/demo .*)", r"\1 --limit 20"),
+    # The run of two steps above agrees with nothing; a published model stands in for it.
+    (
+        r"^calibrate-agreement --run runs/demo (.*) --policy verified_bias",
+        rf"calibrate-agreement --checkpoint {ROOT}/study/bases/base_s0.safetensors --data build/world \1 --policy verified_rule",
+    ),
     (r"^(eval .*--cue-errors .*)", r"\1 --limit 2"),
     (r"^(eval --checkpoint verified.*)", r"\1 --limit 2"),
     (r"^(simulate .*)--scenes 280", r"\1--scenes 20 --world.frames=3"),

@@ -98,8 +98,9 @@ class CmtHeadImpl : public torch::nn::Module {
  private:
   struct Pass;
   TrustPolicy policy_of(const ForwardOptions& options) const;
-  void add_dense(DetectorOutput& output, const HeadMemory& memory, const DetectorBatch& batch,
-                 const ForwardOptions& options);
+  std::pair<torch::Tensor, torch::Tensor> dense_logits(const HeadMemory& memory, const DetectorBatch& batch);
+  SensorAgreement agreement(const HeadMemory& memory, const DetectorBatch& batch, const torch::Tensor& references,
+                            const ForwardOptions& options);
   HeadMemory memory_at(const KeyMaps& maps, const DetectorBatch& batch, const std::optional<torch::Tensor>& positions);
   torch::Tensor trust_of(const Pass& pass, const DetectorBatch& batch, const ForwardOptions& options);
   /// Outputs of a layer's heads as box codes round the references.

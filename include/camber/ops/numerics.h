@@ -8,6 +8,7 @@ namespace camber::ops {
 ///
 ///   1   sums over keys as one running sum
 ///   2   sums over keys in two levels
-inline constexpr std::int64_t kNumerics = 2;
+///   3   few queries and first blocks without packing: their sums begin elsewhere
+inline constexpr std::int64_t kNumerics = 3;
 
 }  // namespace camber::ops
