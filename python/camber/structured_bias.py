@@ -217,8 +217,8 @@ class StructuredBias:
 
         >>> import torch, camber
         >>> bias = camber.StructuredBias.from_slopes(torch.tensor([0.5]), torch.arange(2), torch.arange(3))
-        >>> bias.materialize(1, 2, 3).tolist()
-        [[[[0.0, -0.5, -1.0], [-0.5, 0.0, -0.5]]]]
+        >>> bias.materialize(1, 2, 3).neg().tolist()
+        [[[[0.0, 0.5, 1.0], [0.5, 0.0, 0.5]]]]
         """
         return StructuredBias(table=table_of_slopes(slopes, query_position, key_position))
 

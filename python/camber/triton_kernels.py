@@ -73,6 +73,9 @@ def check_triton_kernels(device: torch.device | str) -> TritonReport:
     """Runs the kernels on a device (on the CPU: interpreted, with TRITON_INTERPRET=1) against dense attention in double.
 
     What the kernels add is taken out of both: the attention without a bias and its backward are computed in double.
+
+    >>> camber.check_triton_kernels("cuda").passed  # doctest: +SKIP
+    True
     """
     kernels = _kernels()
     report = TritonReport()
@@ -135,6 +138,9 @@ def enable_triton_kernels(device: torch.device | str = "cuda") -> TritonReport:
 
     They are first held against double on the device; where one of them is off by more than 2e-6, RuntimeError says by how
     much and nothing changes. Needs the package triton. Lasts until the process ends.
+
+    >>> camber.enable_triton_kernels("cuda").passed  # doctest: +SKIP
+    True
     """
     device = torch.device(device)
     if device.type == "cpu":
