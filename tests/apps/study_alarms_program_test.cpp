@@ -1,58 +1,26 @@
-#include <chrono>
-#include <csignal>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
-#include <thread>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "apps/called_program.h"
+#include "apps/called_suite.h"
 
 // The plan of the second study, in small: from the published bases, on a test world of its own.
 namespace camber::app {
 namespace {
 
-namespace fs = std::filesystem;
-using AlarmsJson = nlohmann::ordered_json;
-
-class StudyAlarmsProgram : public testing::Test {
+class StudyAlarmsProgram : public CalledStudies {
  protected:
   static void SetUpTestSuite() {
-    const char* program = std::getenv("CAMBER_PROGRAM");
-    const char* source = std::getenv("CAMBER_SOURCE");
-    if (program == nullptr || source == nullptr) return;
-    program_ = program;
-    folder_ = fs::temp_directory_path() / ("camber_study_alarms_" + std::to_string(getpid()));
-    fs::create_directories(folder_);
-    fs::create_directory_symlink(fs::path(source) / "configs", folder_ / "configs");
-    begin_ = "--start '" + (fs::path(source) / "study").string() + "' " + kSmall;
+    if (!begin("study_alarms")) return;
+    begin_ = "--start '" + (fs::path(source_) / "study").string() + "' " + kSmall;
     const Answer whole = call("study run --out whole " + begin_);
     ASSERT_EQ(whole.code, 0) << whole.errors;
     errors_ = whole.errors;
   }
-  static void TearDownTestSuite() { fs::remove_all(folder_); }
-  void SetUp() override {
-    if (program_.empty()) GTEST_SKIP() << "CAMBER_PROGRAM names no program to test";
-  }
-
-  static Answer call(const std::string& arguments) { return call_program(arguments, folder_, folder_); }
-  static std::map<std::string, AlarmsJson> records(const std::string& study) {
-    std::map<std::string, AlarmsJson> all;
-    for (const auto& entry : fs::directory_iterator(folder_ / study / "records")) {
-      if (entry.path().extension() != ".json") continue;
-      AlarmsJson record = AlarmsJson::parse(storage::read_file(entry.path()));
-      for (const char* time : {"milliseconds_a_step", "training_seconds", "evaluation_seconds"}) record.erase(time);
-      all[entry.path().stem()] = record;
-    }
-    return all;
-  }
-  static std::map<std::string, double> cells(const AlarmsJson& record) {
+  static std::map<std::string, double> cells(const Record& record) {
     std::map<std::string, double> all;
-    for (const AlarmsJson& measured : record["measurements"])
+    for (const Record& measured : record["measurements"])
       all[measured["condition"].get<std::string>() + "/" + measured["control"].get<std::string>()] =
           measured["mean_ap"];
     return all;
@@ -65,8 +33,7 @@ class StudyAlarmsProgram : public testing::Test {
       "--training.detector.bias.scale.learnable=false --training.detector.bias.segment_scale.learnable=false "
       "--gates.stop=false --conditions='[\"clean\", \"frozen:5\", \"stale:5\"]' --threads 1 " +
       kOnly;
-  static inline std::string program_, begin_, errors_;
-  static inline fs::path folder_;
+  static inline std::string begin_, errors_;
 };
 
 TEST_F(StudyAlarmsProgram, TrainsOneModelForAllPoliciesThatShareIt) {
@@ -95,17 +62,7 @@ TEST_F(StudyAlarmsProgram, MeasuresEveryCellAndStream) {
 }
 
 TEST_F(StudyAlarmsProgram, GoesOnAfterAKillToTheSameNumbers) {
-  const pid_t process = fork();
-  if (process == 0) {
-    [[maybe_unused]] const int moved = chdir(folder_.c_str());
-    const std::string command = "exec '" + program_ + "' study run --out killed " + begin_ + " 2>/dev/null >/dev/null";
-    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-    _exit(127);
-  }
-  for (int i = 0; i < 20000 && !fs::exists(folder_ / "killed/runs/plain_s0/checkpoints/last.safetensors"); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  kill(process, SIGKILL);
-  waitpid(process, nullptr, 0);
+  call_until("killed/runs/plain_s0/checkpoints/last.safetensors", "study run --out killed " + begin_);
   // A record of an arm that shares a model may be there without that of the model's own arm.
   fs::remove(folder_ / "killed/records/plain_s0.json");
   const Answer again = call("study run --out killed --resume " + kOnly);
@@ -118,7 +75,7 @@ TEST_F(StudyAlarmsProgram, AdvisesFromItsRecords) {
   ASSERT_EQ(text.code, 0) << text.errors;
   EXPECT_NE(text.output.find("20 % of the frames are faulty"), std::string::npos) << text.output;
   const Answer json = call("advise --from whole --format json");
-  EXPECT_EQ(AlarmsJson::parse(json.output)["policies"].size(), 5U) << json.output;
+  EXPECT_EQ(Record::parse(json.output)["policies"].size(), 5U) << json.output;
   EXPECT_EQ(call("advise --from whole --misses 2").code, 2);
   const Answer tables = call("study tables --from whole");
   for (const char* title : {"### Right, missed and false alarms", "### Which policy wins", "### What agreement tells"})

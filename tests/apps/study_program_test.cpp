@@ -1,64 +1,34 @@
-#include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <regex>
 #include <set>
-#include <thread>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
-#include "apps/called_program.h"
+#include "apps/called_suite.h"
 
 // camber study, called as a person calls it, on a study of seconds.
 namespace camber::app {
 namespace {
 
-namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
 
-class StudyProgram : public testing::Test {
+class StudyProgram : public CalledStudies {
  protected:
   static void SetUpTestSuite() {
-    const char* program = std::getenv("CAMBER_PROGRAM");
-    const char* source = std::getenv("CAMBER_SOURCE");
-    if (program == nullptr || source == nullptr) return;
-    program_ = program;
-    folder_ = fs::temp_directory_path() / ("camber_study_program_" + std::to_string(getpid()));
-    fs::create_directories(folder_);
-    fs::create_directory_symlink(fs::path(source) / "configs", folder_ / "configs");
+    if (!begin("study_program")) return;
     const Answer whole = call("study run --out whole " + kTiny);
     ASSERT_EQ(whole.code, 0) << whole.errors;
     whole_ = whole;
-  }
-  static void TearDownTestSuite() { fs::remove_all(folder_); }
-  void SetUp() override {
-    if (program_.empty()) GTEST_SKIP() << "CAMBER_PROGRAM names no program to test";
-  }
-
-  static Answer call(const std::string& arguments) { return call_program(arguments, folder_, folder_); }
-  // Every record without its times.
-  static std::map<std::string, OrderedJson> records(const std::string& study) {
-    std::map<std::string, OrderedJson> all;
-    for (const auto& entry : fs::directory_iterator(folder_ / study / "records")) {
-      if (entry.path().extension() != ".json") continue;
-      OrderedJson record = OrderedJson::parse(storage::read_file(entry.path()));
-      for (const char* time : {"milliseconds_a_step", "training_seconds", "evaluation_seconds"}) record.erase(time);
-      all[entry.path().stem()] = record;
-    }
-    return all;
   }
 
   static inline const std::string kTiny =
       "--config configs/study_small.toml --world.root=world --world.scenes=8 --world.frames=3 --base_steps=4 "
       "--branch_steps=3 --frames=4 --replicates=4 --training.loop.checkpoint_every=1 --gates.doubled_seeds=0 --seeds 1 "
       "--only plain,trust,fixed_0,rule --threads 1";
-  static inline std::string program_;
-  static inline fs::path folder_;
   static inline Answer whole_;
 };
 
@@ -129,17 +99,7 @@ TEST_F(StudyProgram, ARuleIsThePlainDetectorEvaluatedOtherwise) {
 }
 
 TEST_F(StudyProgram, GoesOnAfterAKillToTheSameNumbers) {
-  const pid_t process = fork();
-  if (process == 0) {
-    [[maybe_unused]] const int moved = chdir(folder_.c_str());
-    const std::string command = "exec '" + program_ + "' study run --out killed " + kTiny + " 2>/dev/null >/dev/null";
-    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-    _exit(127);
-  }
-  for (int i = 0; i < 2000 && !fs::exists(folder_ / "killed/runs/base_s0/checkpoints/last.safetensors"); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  kill(process, SIGKILL);
-  waitpid(process, nullptr, 0);
+  call_until("killed/runs/base_s0/checkpoints/last.safetensors", "study run --out killed " + kTiny);
   const Answer again = call("study run --out killed --resume --seeds 1 --only plain,trust,fixed_0,rule");
   ASSERT_EQ(again.code, 0) << again.errors;
   EXPECT_EQ(records("killed"), records("whole"));
