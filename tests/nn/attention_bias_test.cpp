@@ -9,6 +9,7 @@
 
 #include "camber/geometry/box.h"
 #include "camber/random/stream.h"
+#include "nn/small_scene.h"
 #include "support/comparison.h"
 #include "support/warnings.h"
 
@@ -18,59 +19,6 @@ namespace {
 using camber::proof::close;
 using camber::proof::error_of;
 using camber::proof::gradients_match;
-
-// A pinhole that looks along +y (or, turned, along -y): every point before it projects.
-geometry::Camera camera(bool behind, std::int64_t columns = 10, std::int64_t rows = 6) {
-  const double sign = behind ? -1 : 1;
-  return {.name = behind ? "back" : "front",
-          .width = 100,
-          .height = 60,
-          .columns = columns,
-          .rows = rows,
-          .lidar_to_image = {sign * 50, sign * 50, 0, 0, 0, sign * 30, -50, 0, 0, sign, 0, 0, 0, 0, 0, 1}};
-}
-
-SensorScene small_scene(std::int64_t batch) {
-  SensorScene scene{.grid = geometry::BevGrid(-8, 8, -8, 8, 1.0), .cameras = {}};
-  for (std::int64_t b = 0; b < batch; ++b) scene.cameras.push_back({camera(false), camera(true)});
-  return scene;
-}
-
-torch::Tensor random_points(std::int64_t batch, std::int64_t queries) {
-  random::Stream stream(3, "points");
-  auto points = torch::empty({batch, queries, 3}, torch::kDouble);
-  for (std::int64_t i = 0; i < points.numel(); ++i) points.data_ptr<double>()[i] = stream.uniform(-10, 10);
-  points.select(2, 2).mul_(0.2);
-  return points;
-}
-
-// Every key asked, one after the other, what its bias is: the definition, slow and obvious.
-torch::Tensor obvious_bias(const torch::Tensor& points, const torch::Tensor& trust, const SensorScene& scene,
-                           const AttentionBiasOptions& options, double scale) {
-  const auto layout = scene.layout();
-  const std::int64_t batch = points.size(0), queries = points.size(1);
-  auto dense = torch::zeros({batch, 1, queries, layout.keys()}, torch::kDouble);
-  for (std::int64_t b = 0; b < batch; ++b)
-    for (std::int64_t q = 0; q < queries; ++q)
-      for (std::size_t m = 0; m < layout.maps.size(); ++m) {
-        const auto at = [&](std::int64_t i) { return points[b][q][i].item<double>(); };
-        const auto cell = m == 0 ? scene.grid.cell_at(at(0), at(1))
-                                 : scene.cameras[static_cast<std::size_t>(b)][m - 1].cell_at({at(0), at(1), at(2)});
-        if (!cell) continue;
-        const auto size = static_cast<double>(m == 0 ? options.bev_window : options.camera_window);
-        const auto weight = trust[b][q][m == 0 ? 0 : 1].item<double>();
-        for (std::int64_t key = 0; key < layout.maps[m].keys(); ++key) {
-          const std::int64_t row = key / layout.maps[m].columns, column = key % layout.maps[m].columns;
-          const auto dx = static_cast<double>(column - cell->column), dy = static_cast<double>(row - cell->row);
-          if (std::max(std::abs(dx), std::abs(dy)) > size / 2) continue;
-          const double sigma = size / 6;
-          const double g = options.form == WindowForm::kBox ? 1 : std::exp(-(dx * dx + dy * dy) / (2 * sigma * sigma));
-          const double bias = std::clamp(weight * scale, -options.clip, options.clip);
-          dense[b][0][q][layout.maps[m].first_key + key] = g * bias;
-        }
-      }
-  return dense;
-}
 
 TEST(AttentionBias, EqualsTheObviousLoopForRandomQueriesAndNegativeWeights) {
   for (const auto form : {WindowForm::kBox, WindowForm::kGaussian}) {
@@ -332,71 +280,6 @@ TEST(AttentionBias, WindowOverAQuarterOfItsMapIsWarnedOf) {
   EXPECT_EQ(warnings.messages[0],
             "[AttentionBias] a window of 5 x 5 cells covers more than a quarter of map 1 (10 x 6): it hardly tells one "
             "position from another");
-}
-
-// locality + w * scale, held at the clip, key by key; and what is left of it without trust on the windows.
-TEST(AttentionBias, LocalityIsAddedToTheWindowsBelowTheClip) {
-  const auto scene = small_scene(2);
-  const auto points = random_points(2, 25);
-  const auto trust = torch::rand({2, 25, 2}, torch::kDouble) * 2 - 1;
-  const auto dense = [&](const AttentionBiasOptions& options, const torch::Tensor& weights) {
-    AttentionBias bias(options);
-    bias->to(torch::kDouble);
-    return bias->forward(weights, bias->windows(project_queries(points, scene), scene), scene, 0)
-        .materialize(2, 25, scene.layout().keys(), weights);
-  };
-  for (const auto form : {WindowForm::kBox, WindowForm::kGaussian}) {
-    const AttentionBiasOptions plain{.form = form, .camera_window = 3, .clip = 3, .scale = {.init = 2}};
-    auto local = plain;
-    local.locality = true;
-    local.locality_scale.init = 1.5;
-    // With a scale of 2, trust (1.5 + 2 w) / 2 alone gives the sum; the clip of 3 holds both.
-    const auto sum = obvious_bias(points, (1.5 + 2 * trust) / 2, scene, plain, 2);
-    EXPECT_TRUE(close(dense(local, trust), sum, 1e-6));
-    EXPECT_EQ(sum.max().item<double>(), 3);  // the clip was reached, or this would show nothing of it
-    local.window_trust = false;
-    local.segments = true;
-    const auto segments = [&] {
-      auto options = local;
-      options.locality = options.windows = false;
-      options.window_trust = true;
-      return dense(options, trust);
-    }();
-    EXPECT_TRUE(close(dense(local, trust) - segments,
-                      obvious_bias(points, torch::full_like(trust, 0.75), scene, plain, 2), 1e-6));
-  }
-}
-
-TEST(AttentionBias, GradientsReachTheLocalityScaleApartFromTrust) {
-  const auto scene = small_scene(1);
-  for (const auto sharing : {ScaleSharing::kShared, ScaleSharing::kPerModality, ScaleSharing::kPerHead}) {
-    AttentionBias bias(AttentionBiasOptions{
-        .locality = true, .bev_window = 3, .camera_window = 3, .clip = 10, .sharing = sharing, .num_heads = 2});
-    bias->to(torch::kDouble);
-    const auto windows = bias->windows(project_queries(random_points(1, 5), scene), scene);
-    const auto trust = (torch::rand({1, 5, 2}, torch::kDouble) * 1.6 - 0.8).requires_grad_(true);
-    EXPECT_TRUE(gradients_match(
-        [&] { return bias->forward(trust, windows, scene, 0).windows->value.pow(3).sum(); },
-        {{"trust", trust}, {"scale", bias->scale->raw()}, {"locality_scale", bias->locality_scale->raw()}}));
-  }
-  // At trust 0 the windows hold the locality alone, and its gradient is there from the first step.
-  AttentionBias bias(AttentionBiasOptions{.locality = true});
-  bias->strength(torch::zeros({1, 4, 2}), 3, 0).sum().backward();
-  EXPECT_EQ(bias->locality_scale->raw().grad().item<float>(), 12);
-  EXPECT_EQ(bias->scale->raw().grad().item<float>(), 0);
-}
-
-TEST(AttentionBias, TheLocalityScaleHasScheduleAndPenaltyOfItsOwn) {
-  AttentionBias bias(
-      AttentionBiasOptions{.locality = true,
-                           .locality_scale = {.init = 2,
-                                              .min = 0,
-                                              .l2_weight = 0.5,
-                                              .l2_center = {1},
-                                              .bounds_schedule = {{.from_epoch = 2, .min = 0, .max = 1.5}}}});
-  EXPECT_EQ(bias->penalty().item<float>(), 0.5F);
-  bias->apply_schedule(2, 0);
-  EXPECT_EQ(bias->locality_scale->value().item<float>(), 1.5F);
 }
 
 TEST(AttentionBias, BadOptionsGetOneSentence) {
