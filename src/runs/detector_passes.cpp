@@ -202,7 +202,7 @@ void check_conditions(const DetectionRequest& request, const std::vector<Conditi
   const std::vector<nuscenes::Index> pool =
       request.fault_pool.empty() ? nuscenes::fault_pool(request.dataset, request.split) : request.fault_pool;
   for (const Condition& condition : conditions)
-    sensors::check_repeats(request.dataset, request.split.samples, condition, pool,
+    sensors::check_faults(request.dataset, request.split.samples, condition, pool,
                            random::Stream(request.seed, "faults"));
 }
 

@@ -13,6 +13,8 @@ namespace {
 
 using Five = std::array<double, kSeverities>;
 
+constexpr std::string_view kCameras = "cameras=";
+
 constexpr Five kNothing{0, 0, 0, 0, 0};
 constexpr Five kFading{0.8, 0.6, 0.4, 0.2, 0};       // 1 - severity / 5
 constexpr Five kDisplaced{0.9, 0.8, 0.7, 0.6, 0.5};  // a displaced sensor still knows class and rough place
@@ -24,7 +26,7 @@ constexpr FaultRow kTable[] = {
      "cameras_off",
      "cameras",
      true,
-     "share of cameras",
+     kShareOfCameras,
      {1, 1, 1, 1, 1},
      kNothing,
      "every camera delivers nothing and says so"},
@@ -32,7 +34,7 @@ constexpr FaultRow kTable[] = {
      "camera_off",
      "cameras",
      true,
-     "share of cameras",
+     kShareOfCameras,
      {0.16, 0.33, 0.5, 0.66, 0.83},
      kNothing,
      "some cameras (at least one) deliver nothing and say so"},
@@ -40,7 +42,7 @@ constexpr FaultRow kTable[] = {
      "black",
      "cameras",
      false,
-     "share of cameras",
+     kShareOfCameras,
      {0.2, 0.4, 0.6, 0.8, 1},
      kNothing,
      "images are black"},
@@ -186,13 +188,30 @@ std::vector<std::string_view> parts_of(std::string_view text, char separator) {
                                 "' now");
   throw std::invalid_argument("[fault] '" + std::string(text) +
                               "' must be kind[:severity][:earlier|other_scene|mixed]" +
-                              "[:true_timestamps|false_timestamps], got '" + std::string(part) + "'");
+                              "[:true_timestamps|false_timestamps][:cameras=N], got '" + std::string(part) + "'");
+}
+
+int number_in(std::string_view text, std::string_view part, std::string_view digits) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size()) refuse_part(text, part);
+  return number;
+}
+
+int cameras_of(std::string_view text, std::string_view part, const Fault& fault) {
+  if (!fault.counts_cameras())
+    throw std::invalid_argument("[fault] '" + std::string(text) + "': cameras must not be given for " +
+                                std::string(fault_row(fault.kind).name) +
+                                (fault.is_lidar() ? ", a fault of the LiDAR" : ", whose severity says how many"));
+  const int cameras = number_in(text, part, part.substr(kCameras.size()));
+  if (cameras < 1)
+    throw std::invalid_argument("[fault] '" + std::string(text) + "': cameras must be at least 1, got " +
+                                std::to_string(cameras));
+  return cameras;
 }
 
 int severity_of(std::string_view text, std::string_view part) {
-  int severity = 0;
-  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), severity);
-  if (error != std::errc() || end != part.data() + part.size()) refuse_part(text, part);
+  const int severity = number_in(text, part, part);
   if (severity < 1 || severity > kSeverities)
     throw std::invalid_argument("[fault] severity must be 1 to 5, got " + std::to_string(severity));
   return severity;
@@ -237,7 +256,9 @@ std::string Fault::text() const {
   text += ":" + std::to_string(severity);
   for (const auto& [value, name] : config::enum_names<FaultSource>)
     if (value == source && source != FaultSource::kMixed) text += ":" + std::string(name);
-  return false_timestamps ? text + ":false_timestamps" : text;
+  if (false_timestamps) text += ":false_timestamps";
+  if (cameras > 0) text += ":" + std::string(kCameras) + std::to_string(cameras);
+  return text;
 }
 
 Fault parse_fault(std::string_view text) {
@@ -251,6 +272,8 @@ Fault parse_fault(std::string_view text) {
       fault.false_timestamps = part == "false_timestamps";
     else if (fault.repeats() && source != config::enum_names<FaultSource>.end())
       fault.source = source->first;
+    else if (part.starts_with(kCameras))
+      fault.cameras = cameras_of(text, part, fault);
     else
       fault.severity = severity_of(text, part);
   }

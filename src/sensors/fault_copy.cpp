@@ -169,6 +169,11 @@ void SampleCopier::repeat(const FaultOccasion& occasion, std::span<const nuscene
   std::set<std::string> channels;
   for (const nuscenes::Index row : rows)
     if (modality(row) == wanted) channels.insert(channel(row));
+  if (wanted == nuscenes::Modality::kCamera) {
+    const std::vector<bool> hit = cameras_hit(occasion.fault, cameras_.size(), occasion.scene);
+    for (std::size_t i = 0; i < cameras_.size(); ++i)
+      if (!hit[i]) channels.erase(cameras_[i]);
+  }
   for (const std::string& name : channels) {
     const std::vector<nuscenes::Index> own = sweeps_of(sample_, name), old = sweeps_of(repeated.sample, name);
     for (std::size_t i = 0; i < std::min(own.size(), old.size()); ++i) {
@@ -343,6 +348,7 @@ FaultCopySummary write_faulted_copy(const nuscenes::Dataset& dataset, const nusc
                                     const std::function<void(std::int64_t)>& sample_done) {
   const nuscenes::Tables& tables = dataset.tables();
   check_together(faults);
+  for (const Fault& fault : faults) check_cameras(fault, dataset.channels(nuscenes::Modality::kCamera).size());
   storage::check_new_folder(out, "faults", "out");
   const fs::path whole = fs::weakly_canonical(dataset.root()), target = fs::weakly_canonical(out);
   if (std::mismatch(whole.begin(), whole.end(), target.begin(), target.end()).first == whole.end())

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <utility>
 
 #include "camber/random/noise_field.h"
 #include "camber/sensors/fault_effects.h"
@@ -128,11 +130,18 @@ double calibration_error(const Fault& fault, std::size_t camera, const random::S
   return (left ? 1 : -1) * fault.value() * 3.14159265358979323846 / 180;
 }
 
+void check_cameras(const Fault& fault, std::size_t count) {
+  if (std::cmp_greater(fault.cameras, count))
+    throw std::invalid_argument("[fault] '" + fault.text() + "': cameras must be at most " + std::to_string(count) +
+                                ", the cameras of a frame, got " + std::to_string(fault.cameras));
+}
+
 std::vector<bool> cameras_hit(const Fault& fault, std::size_t count, const random::Stream& scene) {
-  const bool some = fault_row(fault.kind).parameter == "share of cameras";
-  if (!some) return std::vector<bool>(count, true);
-  const auto wanted = static_cast<std::size_t>(std::ceil(fault.value() * static_cast<double>(count)));
-  const std::size_t hit = std::min(count, std::max<std::size_t>(1, wanted));
+  if (fault.counts_cameras() && fault.cameras == 0) return std::vector<bool>(count, true);
+  check_cameras(fault, count);
+  const auto share = static_cast<std::size_t>(std::ceil(fault.value() * static_cast<double>(count)));
+  const std::size_t hit = fault.counts_cameras() ? static_cast<std::size_t>(fault.cameras)
+                                                 : std::min(count, std::max<std::size_t>(1, share));
   const auto order = scene.at("cameras").permutation(static_cast<std::int64_t>(count));
   std::vector<bool> result(count, false);
   for (std::size_t i = 0; i < hit && i < count; ++i) result[static_cast<std::size_t>(order[i])] = true;

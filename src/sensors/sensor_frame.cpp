@@ -18,11 +18,12 @@ void repeat_cameras(SensorFrame& sensor_frame, const FaultOccasion& occasion, Fr
   const Repeated repeated = frame_to_repeat(occasion);
   options.load_points = false;
   KeyFrame old = load_key_frame(occasion.dataset, repeated.sample, options);
+  const std::vector<bool> hit = cameras_hit(occasion.fault, sensor_frame.frame.cameras.size(), occasion.scene);
   for (std::size_t i = 0; i < sensor_frame.frame.cameras.size(); ++i) {
     CameraView& view = sensor_frame.frame.cameras[i];
     CameraView& other = old.cameras[i];
     SensorState& state = sensor_frame.sensors[i + 1];
-    if (!view.available || !other.available) continue;
+    if (!hit[i] || !view.available || !other.available) continue;
     view.image = std::move(other.image);
     if (!occasion.fault.false_timestamps) view.timestamp = state.timestamp = other.timestamp;
     state.source = repeated.sample;
@@ -115,12 +116,14 @@ SensorFrame load_sensor_frame(const nuscenes::Dataset& dataset, nuscenes::Index 
   return sensor_frame;
 }
 
-void check_repeats(const nuscenes::Dataset& dataset, std::span<const nuscenes::Index> samples,
+void check_faults(const nuscenes::Dataset& dataset, std::span<const nuscenes::Index> samples,
                    std::span<const Fault> faults, std::span<const nuscenes::Index> pool, const random::Stream& stream) {
-  for (std::size_t i = 0; i < faults.size(); ++i)
-    if (faults[i].repeats())
-      for (const nuscenes::Index sample : samples)
-        frame_to_repeat(FaultOccasion(dataset, pool, faults[i], i, sample, stream));
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    check_cameras(faults[i], dataset.channels(nuscenes::Modality::kCamera).size());
+    if (!faults[i].repeats()) continue;
+    for (const nuscenes::Index sample : samples)
+      frame_to_repeat(FaultOccasion(dataset, pool, faults[i], i, sample, stream));
+  }
 }
 
 std::vector<TrustLabel> trust_labels(const SensorFrame& sensor_frame) {

@@ -165,6 +165,32 @@ TEST(Frozen, RepeatsTheImageOfSomeFramesAgo) {
   }
 }
 
+TEST(FaultOfSomeCameras, HitsAsManyAsItNamesAndFewerAmongThem) {
+  const SensorFrame clean = load("none");
+  const std::size_t count = clean.frame.cameras.size();
+  for (const std::string kind : {"frozen:2", "dark:5", "calibration:3"}) {
+    const SensorFrame whole = load(kind);
+    std::vector<bool> fewer(count, false);
+    for (std::size_t wanted = 1; wanted <= count; ++wanted) {
+      const SensorFrame some = load(kind + ":cameras=" + std::to_string(wanted));
+      std::size_t hit = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        const bool suffers = some.sensors[i + 1].quality < 1;
+        hit += suffers;
+        EXPECT_TRUE(suffers || !fewer[i]);
+        fewer[i] = suffers;
+        const SensorFrame& as = suffers ? whole : clean;
+        EXPECT_EQ(some.frame.cameras[i].image.pixels, as.frame.cameras[i].image.pixels);
+        EXPECT_EQ(some.frame.cameras[i].timestamp, as.frame.cameras[i].timestamp);
+        EXPECT_EQ(some.frame.cameras[i].camera.lidar_to_image, as.frame.cameras[i].camera.lidar_to_image);
+      }
+      EXPECT_EQ(hit, wanted) << kind;
+    }
+  }
+  EXPECT_EQ(message_of([] { load("dark:3:cameras=7"); }),
+            "[fault] 'dark:3:cameras=7': cameras must be at most 6, the cameras of a frame, got 7");
+}
+
 TEST(Stale, RepeatsTheCloudOfSomeFramesAgoOrOfAnotherScene) {
   const nuscenes::Tables& tables = simulated_world().dataset.tables();
   const nuscenes::Index before = tables.sample[middle_sample()].previous;

@@ -50,6 +50,9 @@ TEST(Fault, TextComesBack) {
   EXPECT_EQ(parse_fault("frozen:4:mixed:true_timestamps").text(), "frozen:4");
   EXPECT_EQ(parse_fault("stale:false_timestamps").text(), "stale:3:false_timestamps");
   EXPECT_EQ(parse_fault("frozen:false_timestamps:other_scene:4"), frozen);
+  const Fault two{.kind = FaultKind::kFrozen, .severity = 5, .cameras = 2};
+  EXPECT_EQ(two.text(), "frozen:5:cameras=2");
+  EXPECT_EQ(parse_fault("frozen:cameras=2:5"), two);
   EXPECT_EQ(parse_fault("dark").severity, 3);
   EXPECT_TRUE(parse_faults("none").empty());
   EXPECT_EQ(parse_faults("all", 5).size(), fault_table().size());
@@ -63,10 +66,18 @@ TEST(Fault, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(message_of([] { parse_fault("dark:6"); }), "[fault] severity must be 1 to 5, got 6");
   EXPECT_EQ(message_of([] { parse_fault("dark:false_timestamps"); }),
             "[fault] 'dark:false_timestamps' must be "
-            "kind[:severity][:earlier|other_scene|mixed][:true_timestamps|false_timestamps], got 'false_timestamps'");
-  EXPECT_EQ(
-      message_of([] { parse_fault("dark:"); }),
-      "[fault] 'dark:' must be kind[:severity][:earlier|other_scene|mixed][:true_timestamps|false_timestamps], got ''");
+            "kind[:severity][:earlier|other_scene|mixed][:true_timestamps|false_timestamps][:cameras=N], got "
+            "'false_timestamps'");
+  EXPECT_EQ(message_of([] { parse_fault("dark:"); }),
+            "[fault] 'dark:' must be "
+            "kind[:severity][:earlier|other_scene|mixed][:true_timestamps|false_timestamps][:cameras=N], got ''");
+  EXPECT_EQ(message_of([] { parse_fault("dark:cameras=0"); }),
+            "[fault] 'dark:cameras=0': cameras must be at least 1, got 0");
+  EXPECT_NE(message_of([] { parse_fault("dark:cameras=two"); }).find("got 'cameras=two'"), std::string::npos);
+  EXPECT_EQ(message_of([] { parse_fault("stale:3:cameras=1"); }),
+            "[fault] 'stale:3:cameras=1': cameras must not be given for stale, a fault of the LiDAR");
+  EXPECT_EQ(message_of([] { parse_fault("black:3:cameras=1"); }),
+            "[fault] 'black:3:cameras=1': cameras must not be given for black, whose severity says how many");
 }
 
 TEST(Fault, RefusesWhatCannotHappenTogether) {

@@ -39,6 +39,8 @@ enum class FaultKind : std::uint8_t {
 enum class FaultSource : std::uint8_t { kMixed, kEarlier, kOtherScene };
 
 constexpr int kSeverities = 5;
+/// The parameter of faults whose severity says how many cameras they befall.
+constexpr std::string_view kShareOfCameras = "share of cameras";
 
 /// One row of the only table of faults: code, help and documentation read it.
 struct FaultRow {
@@ -57,19 +59,25 @@ const FaultRow& fault_row(FaultKind kind);
 /// The table for the documentation.
 std::string fault_table_markdown();
 
-/// One fault as it is applied: "frozen", "frozen:4", "frozen:4:other_scene:false_timestamps", "stale:2:earlier".
+/// One fault as it is applied: "frozen", "frozen:4", "frozen:4:other_scene:false_timestamps", "stale:2:earlier",
+/// "frozen:5:cameras=2".
 struct Fault {
   FaultKind kind = FaultKind::kLidarOff;
   int severity = 3;
   FaultSource source = FaultSource::kMixed;
   bool false_timestamps = false;  ///< frozen and stale only: the time stamp claims that the reading is fresh
+  /// How many cameras it befalls, drawn once a scene: fewer are among those that more would be. 0: all, or the share
+  /// that the table gives.
+  int cameras = 0;
 
   bool is_lidar() const { return fault_row(kind).sensor == "LiDAR"; }
   /// Whether it repeats an old reading.
   bool repeats() const { return kind == FaultKind::kFrozen || kind == FaultKind::kStale; }
+  /// Whether it may befall a given number of cameras: all cameras suffer it unless told otherwise.
+  bool counts_cameras() const { return !is_lidar() && fault_row(kind).parameter != kShareOfCameras; }
   double value() const { return fault_row(kind).value[static_cast<std::size_t>(severity - 1)]; }
-  /// The one form in which faults are printed: kind and severity, source and false timestamps where they are not the
-  /// default.
+  /// The one form in which faults are printed: kind and severity; source, false timestamps and the number of cameras
+  /// where they are not the default.
   std::string text() const;
   bool operator==(const Fault&) const = default;
 };

@@ -28,7 +28,11 @@ void degrade_points(std::vector<LidarPoint>& points, const Fault& fault, const C
 /// How far a camera is turned without its calibration's knowledge, radians to the left; drawn once a scene.
 double calibration_error(const Fault& fault, std::size_t camera, const random::Stream& scene);
 
-/// Which of `count` cameras a fault hits: a share of them (at least one) where its parameter is one, else all.
+/// Refuses a fault that is to befall more cameras than there are.
+void check_cameras(const Fault& fault, std::size_t count);
+
+/// Which of `count` cameras a fault hits: a share of them (at least one) where its parameter is one, else as many as it
+/// names, else all.
 std::vector<bool> cameras_hit(const Fault& fault, std::size_t count, const random::Stream& scene);
 
 }  // namespace camber::sensors
