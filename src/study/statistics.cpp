@@ -154,12 +154,25 @@ std::int64_t pairs_needed(double effect, double deviation, double alpha, double 
   return high;
 }
 
-Conclusion conclude_not_inferior(const PairedDifference& difference, double corrected_p, double margin, double alpha) {
-  Conclusion result{.corrected_p = corrected_p, .equivalence_p = equivalence_p(difference, margin)};
+namespace {
+
+std::string within_points(double margin) {
   const double points = 100 * margin;
-  const std::string within = fmt::format("within {:g} point{}", points, points == 1 ? "" : "s");
+  return fmt::format("within {:g} point{}", points, points == 1 ? "" : "s");
+}
+
+Conclusion without_verdict(const PairedDifference& difference, double corrected_p, double margin, double alpha) {
+  Conclusion result{.corrected_p = corrected_p, .equivalence_p = equivalence_p(difference, margin)};
   result.detectable = detectable_effect(difference.deviation, difference.pairs, alpha);
   if (difference.pairs >= 2) result.needed = pairs_needed(margin, difference.deviation, alpha);
+  return result;
+}
+
+}  // namespace
+
+Conclusion conclude_not_inferior(const PairedDifference& difference, double corrected_p, double margin, double alpha) {
+  Conclusion result = without_verdict(difference, corrected_p, margin, alpha);
+  const std::string within = within_points(margin);
   if (corrected_p < alpha) {
     result.verdict = Verdict::kNotInferior;
     result.words = "not inferior " + within;
@@ -171,11 +184,8 @@ Conclusion conclude_not_inferior(const PairedDifference& difference, double corr
 }
 
 Conclusion conclude(const PairedDifference& difference, double corrected_p, double margin, double alpha) {
-  Conclusion result{.corrected_p = corrected_p, .equivalence_p = equivalence_p(difference, margin)};
-  const double points = 100 * margin;
-  const std::string within = fmt::format("within {:g} point{}", points, points == 1 ? "" : "s");
-  result.detectable = detectable_effect(difference.deviation, difference.pairs, alpha);
-  if (difference.pairs >= 2) result.needed = pairs_needed(margin, difference.deviation, alpha);
+  Conclusion result = without_verdict(difference, corrected_p, margin, alpha);
+  const std::string within = within_points(margin);
   if (corrected_p < alpha) {
     result.verdict = difference.mean > 0 ? Verdict::kBetter : Verdict::kWorse;
     result.words = result.verdict == Verdict::kBetter ? "better" : "worse";
@@ -187,7 +197,7 @@ Conclusion conclude(const PairedDifference& difference, double corrected_p, doub
     result.words = difference.pairs < 2
                        ? std::string("unresolved: one seed")
                        : fmt::format("unresolved: {:.1f} points could have been seen; {:g} would need {} seeds",
-                                     100 * result.detectable, points, result.needed);
+                                     100 * result.detectable, 100 * margin, result.needed);
   }
   return result;
 }
