@@ -203,7 +203,7 @@ void check_conditions(const DetectionRequest& request, const std::vector<Conditi
       request.fault_pool.empty() ? nuscenes::fault_pool(request.dataset, request.split) : request.fault_pool;
   for (const Condition& condition : conditions)
     sensors::check_faults(request.dataset, request.split.samples, condition, pool,
-                           random::Stream(request.seed, "faults"));
+                          random::Stream(request.seed, "faults"));
 }
 
 void check_features_faults(const std::vector<sensors::Fault>& faults) {

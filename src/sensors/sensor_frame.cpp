@@ -117,7 +117,7 @@ SensorFrame load_sensor_frame(const nuscenes::Dataset& dataset, nuscenes::Index 
 }
 
 void check_faults(const nuscenes::Dataset& dataset, std::span<const nuscenes::Index> samples,
-                   std::span<const Fault> faults, std::span<const nuscenes::Index> pool, const random::Stream& stream) {
+                  std::span<const Fault> faults, std::span<const nuscenes::Index> pool, const random::Stream& stream) {
   for (std::size_t i = 0; i < faults.size(); ++i) {
     check_cameras(faults[i], dataset.channels(nuscenes::Modality::kCamera).size());
     if (!faults[i].repeats()) continue;

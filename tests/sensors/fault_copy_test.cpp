@@ -55,8 +55,8 @@ TEST_F(FaultCopy, OfCloudsHoldsWhatLoadingGives) {
 }
 
 TEST_F(FaultCopy, OfRepeatedDeliveriesHoldsFilesAndHonestStamps) {
-  for (const char* fault :
-       {"frozen:2", "frozen:3:cameras=2", "frozen:1:earlier:false_timestamps", "stale:3", "stale:1:other_scene:false_timestamps"}) {
+  for (const char* fault : {"frozen:2", "frozen:3:cameras=2", "frozen:1:earlier:false_timestamps", "stale:3",
+                            "stale:1:other_scene:false_timestamps"}) {
     const nuscenes::Dataset written = copy(fault, fault);
     for (const nuscenes::Index sample : simulated_world().test.samples) {
       const KeyFrame frame = load_key_frame(written, sample, key_frames());

@@ -51,7 +51,7 @@ SensorFrame load_sensor_frame(const nuscenes::Dataset& dataset, nuscenes::Index 
 /// Throws what load_sensor_frame would throw for one of the samples for want of a frame to repeat or of cameras; reads
 /// no file.
 void check_faults(const nuscenes::Dataset& dataset, std::span<const nuscenes::Index> samples,
-                   std::span<const Fault> faults, std::span<const nuscenes::Index> pool, const random::Stream& stream);
+                  std::span<const Fault> faults, std::span<const nuscenes::Index> pool, const random::Stream& stream);
 
 /// What the labels of trust say of one object: 2 * min(1, ln(1 + n) / ln(21)) - 1 for the LiDAR, n the points of the
 /// key frame's sweep inside its box after the fault, less where the stated quality is lower (the first factor times q);
