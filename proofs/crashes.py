@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
-import dataclasses
-import hashlib
-import json
 import os
 import pathlib
 import random
@@ -19,160 +16,14 @@ import resource
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from proofs.hostile import TINY
-from proofs.programs import BUILD, CAMBER, PASSIVE, ROOT, ProgramFailed, build_target, camber, environment_with, words
+from proofs.crash_scenarios import Scenario, World, sum_of, tree_of
+from proofs.programs import BUILD, CAMBER, PASSIVE, ROOT, ProgramFailed, build_target, environment_with, words
 from proofs.report import Proof, parts_of
 
 LAYER = BUILD / "tests/crashes/libcamber_failing_writes.so"
-TIMES = ("time", "seconds", "milliseconds_a_step", "training_seconds", "evaluation_seconds", "seconds_a_step")
 OLD = b"what was there before"
-
-Tree = Mapping[str, str]
-
-
-def sum_of(path: pathlib.Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def tree_of(folder: pathlib.Path) -> Tree:
-    """Every file below a folder with its sum."""
-    return {
-        str(path.relative_to(folder)): sum_of(path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.is_symlink()
-    }
-
-
-def without_times(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: without_times(part) for key, part in value.items() if key not in TIMES}
-    return [without_times(part) for part in value] if isinstance(value, list) else value
-
-
-def run_state(folder: pathlib.Path) -> Tree:
-    """A run's folder as far as two runs of one configuration agree: sums of weights, records without times, names."""
-    names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    state = dict.fromkeys(sorted(name for name in names if "tfevents" not in name), "")
-    for path in sorted(folder.rglob("*.safetensors")):
-        state[str(path.relative_to(folder))] = sum_of(path)
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
-    state["metrics.jsonl"] = json.dumps([without_times(json.loads(line)) for line in lines])
-    return state
-
-
-def study_state(folder: pathlib.Path) -> Tree:
-    """The records of a study without times, and the names of everything else."""
-    state = {}
-    for path in sorted((folder / "records").iterdir()):
-        text = path.read_text()
-        state[path.name] = json.dumps(without_times(json.loads(text))) if path.suffix == ".json" else text
-    return state
-
-
-@dataclasses.dataclass(frozen=True)
-class Scenario:
-    """A command that writes to `out`; `product` is what shows that it was done, `state` what must be the same then."""
-
-    name: str
-    command: Callable[[pathlib.Path], Sequence[object]]
-    product: str
-    state: Callable[[pathlib.Path], Tree]
-    again: Callable[[pathlib.Path], Sequence[object]] | None = None  # other words after a crash
-    one_file: bool = False
-
-
-class World:
-    """What the scenarios read, made once, and the states that unbroken commands leave."""
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        self.folder = folder
-        self.data = folder / "w"
-        camber("simulate", "--out", self.data, "--scenes", 5, "--world.frames=2", "--seed", 7)
-        self.config = folder / "tiny.toml"
-        self.config.write_text(TINY.replace('"w"', json.dumps(str(self.data))).replace("every = 3", "every = 1"))
-        self.run = folder / "run"
-        camber("train", "--config", self.config, "--out", self.run, "--seed", 3, "--threads", 1)
-        self.write_kitti(folder / "kitti")
-        self.whole: dict[str, Tree] = {}
-        self.calls: dict[str, int] = {}
-
-    def write_kitti(self, folder: pathlib.Path) -> None:
-        calibration = (
-            "P2: 700 0 600 0 0 700 170 0 0 0 1 0\nR0_rect: 1 0 0 0 1 0 0 0 1\n"
-            "Tr_velo_to_cam: 0 -1 0 0 0 0 -1 0 1 0 0 0\n"
-        )
-        label = "Car 0 0 0 0 0 50 50 1.5 1.6 3.9 1 1.6 20 0\n"
-        for name in ("velodyne", "calib", "label_2"):
-            (folder / name).mkdir(parents=True)
-        for frame in ("000000", "000001", "000002"):
-            (folder / "velodyne" / f"{frame}.bin").write_bytes(bytes(range(64)) * 4)
-            (folder / "calib" / f"{frame}.txt").write_text(calibration)
-            (folder / "label_2" / f"{frame}.txt").write_text(label)
-
-    def scenarios(self) -> list[Scenario]:
-        seed = ("--seed", 3, "--threads", 1)
-        tables = "v1.0-simulated/sample.json"
-        simulate = ("simulate", "--scenes", 3, "--world.frames=1", *seed)
-        faults = ("faults", "--data", self.data, "--faults", "black:3,beams:3", *seed)
-        kitti = ("import", "kitti", self.folder / "kitti", *seed)
-        glyphs = (
-            "--training.episodes=3",
-            "--training.checkpoint_every=1",
-            "--tests.0.episodes=3",
-            "--tests.1.episodes=3",
-        )
-        fewshot = ("fewshot", "--config", "configs/fewshot_glyphs.toml", "--leak_episodes=2", *glyphs, "--threads", 1)
-        train = ("train", "--config", self.config, *seed)
-        predict = ("predict", "--run", self.run, "--split", "test", "--threads", 1)
-        return [
-            Scenario("simulate", lambda out: (*simulate, "--out", out), tables, tree_of),
-            Scenario("faults", lambda out: (*faults, "--out", out), tables, tree_of),
-            Scenario("import kitti", lambda out: (*kitti, "--out", out), "v1.0-kitti/sample.json", tree_of),
-            Scenario(
-                "report", lambda out: ("report", self.run, "--out", out / "a.html"), "a.html", tree_of, None, True
-            ),
-            Scenario("predict", lambda out: (*predict, "--out", out / "a.json"), "a.json", tree_of, None, True),
-            Scenario(
-                "fewshot",
-                lambda out: (*fewshot, "--out", out),
-                "result.json",
-                run_state,
-                lambda out: ("fewshot", "--resume", out, "--threads", 1),
-            ),
-            Scenario(
-                "train",
-                lambda out: (*train, "--out", out),
-                "result.json",
-                run_state,
-                lambda out: ("train", "--resume", out, "--threads", 1),
-            ),
-        ]
-
-    def study(self) -> Scenario:
-        options = [
-            "--config",
-            "configs/study_small.toml",
-            "--world.scenes=8",
-            "--world.frames=2",
-            "--base_steps=3",
-            "--branch_steps=2",
-            "--frames=2",
-            "--replicates=4",
-            "--training.loop.checkpoint_every=1",
-            "--gates.doubled_seeds=0",
-            "--seeds",
-            "1",
-            "--only",
-            "plain",
-            "--threads",
-            "1",
-        ]
-        root = f"--world.root={self.folder / 'study_world'}"
-        return Scenario(
-            "study", lambda out: ("study", "run", "--out", out, root, *options), "records/plan.toml", study_state
-        )
 
 
 def fresh(folder: pathlib.Path, scenario: Scenario) -> pathlib.Path:

@@ -1,5 +1,6 @@
 #include <bit>
 #include <cstdint>
+#include <exception>
 #include <limits>
 #include <stdexcept>
 
@@ -137,9 +138,16 @@ void write_torch_file(const std::filesystem::path& path, const std::vector<Named
   dense.reserve(tensors.size());
   for (const auto& [name, tensor] : tensors) dense.push_back({name, tensor.detach().cpu().contiguous()});
   storage::AtomicFile file(path);
+  std::exception_ptr failed;
   {
-    caffe2::serialize::PyTorchStreamWriter archive([&file](const void* data, std::size_t size) {
-      file.write(data, size);
+    // torch's writer ends the archive in its destructor, where an exception would end the process: after a write that
+    // failed nothing more is written, and the error is thrown once the writer is gone.
+    caffe2::serialize::PyTorchStreamWriter archive([&file, &failed](const void* data, std::size_t size) {
+      try {
+        if (!failed) file.write(data, size);
+      } catch (...) {
+        failed = std::current_exception();
+      }
       return size;
     });
     const std::string pickle = pickle_of(dense, versions, meta);
@@ -149,6 +157,7 @@ void write_torch_file(const std::filesystem::path& path, const std::vector<Named
       archive.writeRecord("data/" + std::to_string(i), dense[i].tensor.const_data_ptr(), dense[i].tensor.nbytes());
     archive.writeEndOfFile();
   }
+  if (failed) std::rethrow_exception(failed);
   file.commit();
 }
 

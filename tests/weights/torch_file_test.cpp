@@ -1,10 +1,12 @@
 // Files of torch.save: what is read, and what is refused before anything could run.
 #include "camber/weights/torch_file.h"
 
+#include <csignal>
 #include <fstream>
 
 #include <caffe2/serialize/inline_container.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "camber/storage/file.h"
 #include "storage/scratch_folder.h"
@@ -140,6 +142,21 @@ TEST_F(TorchFiles, RefusesFilesThatAreCutShortAtAnyLength) {
   }
   std::ofstream(folder_ / "file.pth", std::ios::binary) << whole.substr(0, whole.size() - 30);
   EXPECT_EQ(refusal(), "its archive is cut short or damaged");
+}
+
+TEST_F(TorchFiles, AFileThatCannotGrowIsAnErrorAndLeavesTheOldOne) {
+  std::ofstream(folder_ / "file.pth") << "what was there before";
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{300, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string sentence = error_of([&] { write_torch_file(folder_ / "file.pth", state(), {}, {}); });
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_NE(sentence.find("file.pth"), std::string::npos) << sentence;
+  EXPECT_EQ(storage::read_file(folder_ / "file.pth"), "what was there before");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
 }
 
 TEST_F(TorchFiles, RefusesPicklesThatAreDamaged) {
