@@ -30,7 +30,7 @@ inline void run_products(const float* rows, int row_stride, const T* key, std::i
     for (int i = 0; i < M; ++i) {
       Vec sums[kLanes];
 #pragma GCC unroll 16
-      for (int lane = 0; lane < kLanes; ++lane) sums[lane] = zero();
+      for (Vec& sum : sums) sum = zero();
       for (int d = 0; d < width; d += kLanes) {
         const Vec left = load(rows + i * row_stride + d);
 #pragma GCC unroll 16

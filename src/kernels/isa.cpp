@@ -4,10 +4,18 @@
 #include <stdexcept>
 #include <string>
 
+#include <cpuid.h>
+
 namespace camber::kernels {
 namespace {
 
 constexpr Isa kAll[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
+
+// Conversions of half: a feature that not every compiler's __builtin_cpu_supports has a name for.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
 
 }  // namespace
 
@@ -31,7 +39,7 @@ bool isa_supported(Isa isa) {
 #endif
   __builtin_cpu_init();
   // The features imply that the operating system saves the registers: the compiler's runtime checks that too.
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   switch (isa) {

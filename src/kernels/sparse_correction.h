@@ -115,16 +115,6 @@ inline void correct_listed_gradient(const SparseRow& row) {
   add_to(sparse_row(job.wanted.q, row.batch, row.head, row.query), s.vector, p.key_width);
 }
 
-inline void sparse_correct_rows(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
-                                std::byte* memory) {
-  for_sparse_rows(job, batch, head, part, memory, correct_listed);
-}
-
-inline void sparse_correct_gradient_rows(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
-                                         std::byte* memory) {
-  for_sparse_rows(job, batch, head, part, memory, correct_listed_gradient);
-}
-
 // What the entries of a part of the keys add to dk and dv, over the queries that list the key, in their order.
 inline void sparse_correct_gradient_keys(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
                                          std::byte* memory) {

@@ -271,9 +271,10 @@ inline void backward_listed(const SparseRow& row) {
   sum_of_rows(s, s.slopes, row.count, p.key_width, p.softmax_scale, gradient);
 }
 
-template <class Visit>
+// One of the table's kernels: what `visit` does, for every row of a part of the queries.
+template <void (*visit)(const SparseRow&)>
 inline void for_sparse_rows(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
-                            std::byte* memory, const Visit& visit) {
+                            std::byte* memory) {
   Arena arena{memory};
   const SparseProblem& p = job.problem;
   const SparseScratch scratch = lay_out_sparse(arena, job);
@@ -283,16 +284,6 @@ inline void for_sparse_rows(const SparseJob& job, std::int64_t batch, std::int64
     const std::int64_t* offsets = p.lists.row_offsets + batch * p.queries + query;
     visit(SparseRow{job, scratch, batch, head, query, offsets[0], offsets[1] - offsets[0]});
   }
-}
-
-inline void sparse_forward_rows(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
-                                std::byte* memory) {
-  for_sparse_rows(job, batch, head, part, memory, forward_listed);
-}
-
-inline void sparse_backward_rows(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
-                                 std::byte* memory) {
-  for_sparse_rows(job, batch, head, part, memory, backward_listed);
 }
 
 // The queries that list a key, in their order: the numbers of their entries into s.scores, their rows into s.rows.
