@@ -13,7 +13,7 @@ namespace {
 
 using Five = std::array<double, kSeverities>;
 
-constexpr std::string_view kCameras = "cameras=";
+constexpr std::string_view kCamerasWord = "cameras=";
 
 constexpr Five kNothing{0, 0, 0, 0, 0};
 constexpr Five kFading{0.8, 0.6, 0.4, 0.2, 0};       // 1 - severity / 5
@@ -203,7 +203,7 @@ int cameras_of(std::string_view text, std::string_view part, const Fault& fault)
     throw std::invalid_argument("[fault] '" + std::string(text) + "': cameras must not be given for " +
                                 std::string(fault_row(fault.kind).name) +
                                 (fault.is_lidar() ? ", a fault of the LiDAR" : ", whose severity says how many"));
-  const int cameras = number_in(text, part, part.substr(kCameras.size()));
+  const int cameras = number_in(text, part, part.substr(kCamerasWord.size()));
   if (cameras < 1)
     throw std::invalid_argument("[fault] '" + std::string(text) + "': cameras must be at least 1, got " +
                                 std::to_string(cameras));
@@ -257,7 +257,7 @@ std::string Fault::text() const {
   for (const auto& [value, name] : config::enum_names<FaultSource>)
     if (value == source && source != FaultSource::kMixed) text += ":" + std::string(name);
   if (false_timestamps) text += ":false_timestamps";
-  if (cameras > 0) text += ":" + std::string(kCameras) + std::to_string(cameras);
+  if (cameras > 0) text += ":" + std::string(kCamerasWord) + std::to_string(cameras);
   return text;
 }
 
@@ -272,7 +272,7 @@ Fault parse_fault(std::string_view text) {
       fault.false_timestamps = part == "false_timestamps";
     else if (fault.repeats() && source != config::enum_names<FaultSource>.end())
       fault.source = source->first;
-    else if (part.starts_with(kCameras))
+    else if (part.starts_with(kCamerasWord))
       fault.cameras = cameras_of(text, part, fault);
     else
       fault.severity = severity_of(text, part);
