@@ -66,7 +66,7 @@ def operator_calls():
             (attention, {}),
             (attention, {"statistics": True}),
             (attention[:3], {"dropout": 0.5}),
-            (attention[:9], {"implementation": "corrected"}),
+            (attention[:9], {"implementation": "corrected", "statistics": True}),
             (attention, {"implementation": "reference", "statistics": True, "dropout": 0.5}),
         ],
         "biased_attention_backward": [(backward, {})],

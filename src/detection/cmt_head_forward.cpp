@@ -18,7 +18,7 @@ struct CmtHeadImpl::Pass {
   torch::Tensor trust{};  // [B, N, X]
   nn::BiasWindows windows{};
   std::vector<torch::Tensor> logits{}, codes{};  // of the layers so far
-  std::vector<AddedBias> added_bias{};           // likewise, with statistics
+  std::vector<LayerBias> layer_bias{};           // likewise, with statistics
   torch::Tensor segment_offsets{};
   SensorAgreement agreement{};
 };
@@ -41,23 +41,11 @@ std::uint64_t dropout_key(const char* name, const ForwardOptions& options) {
   return options.first_frame == 0 ? stream.key() : stream.at(static_cast<std::uint64_t>(options.first_frame)).key();
 }
 
-AddedBias added_by(const ops::StructuredBias& bias, const DetectorBatch& batch) {
-  const torch::NoGradGuard guard;
-  AddedBias added;
-  if (bias.windows) {
-    const auto entries = bias.windows->row_offsets[-1].item<std::int64_t>();  // a device's list may be longer
-    const auto value = bias.windows->value.detach().slice(1, 0, entries);     // [Hb, nnz]
-    const auto in_grid = bias.windows->key_index.slice(0, 0, entries) < batch.scene.grid.keys();
-    added.lidar_windows = value.index({at::indexing::Slice(), in_grid});
-    added.camera_windows = value.index({at::indexing::Slice(), ~in_grid});
-  }
-  if (bias.segments && bias.segments->value) {
-    const auto by_map = bias.segments->value->detach().permute({3, 0, 1, 2});  // [M, B, Hb, Q]
-    const auto delivers = batch.available.to(by_map.device()).t();
-    added.lidar_segment = by_map.slice(0, 0, 1).index({delivers.slice(0, 0, 1)});
-    added.camera_segments = by_map.slice(0, 1).index({delivers.slice(0, 1)});
-  }
-  return added;
+LayerBias layer_bias(const ops::StructuredBias& bias, const DetectorBatch& batch) {
+  LayerBias layer{.bias = bias, .available = batch.available, .grid_keys = batch.scene.grid.keys()};
+  if (bias.windows) layer.bias.windows->value = bias.windows->value.detach();
+  if (bias.segments && bias.segments->value) layer.bias.segments->value = bias.segments->value->detach();
+  return layer;
 }
 
 // The last channels of the bird's-eye map, [B, rows * columns, 4].
@@ -81,6 +69,25 @@ torch::Tensor below(const torch::Tensor& map, const torch::Tensor& points, const
 }
 
 }  // namespace
+
+AddedBias LayerBias::added() const {
+  const torch::NoGradGuard guard;
+  AddedBias added;
+  if (bias.windows) {
+    const auto entries = bias.windows->row_offsets[-1].item<std::int64_t>();  // a device's list may be longer
+    const auto value = bias.windows->value.slice(1, 0, entries);              // [Hb, nnz]
+    const auto in_grid = bias.windows->key_index.slice(0, 0, entries) < grid_keys;
+    added.lidar_windows = value.index({at::indexing::Slice(), in_grid});
+    added.camera_windows = value.index({at::indexing::Slice(), ~in_grid});
+  }
+  if (bias.segments && bias.segments->value) {
+    const auto by_map = bias.segments->value->permute({3, 0, 1, 2});  // [M, B, Hb, Q]
+    const auto delivers = available.to(by_map.device()).t();
+    added.lidar_segment = by_map.slice(0, 0, 1).index({delivers.slice(0, 0, 1)});
+    added.camera_segments = by_map.slice(0, 1).index({delivers.slice(0, 1)});
+  }
+  return added;
+}
 
 torch::Tensor CmtHeadImpl::trust_of(const Pass& pass, const DetectorBatch& batch, const ForwardOptions& options) {
   const std::int64_t queries = pass.references.size(1), sensors = options_.num_sensors();
@@ -168,7 +175,7 @@ nn::DecoderOutput CmtHeadImpl::decode_queries(Pass& pass, const DetectorBatch& b
     };
   inputs.bias = [&](std::int64_t layer, const torch::Tensor&) {
     auto bias = bias_of(pass, batch, layer);
-    if (options.statistics && attention_bias) pass.added_bias.push_back(added_by(bias, batch));
+    if (options.statistics && attention_bias) pass.layer_bias.push_back(layer_bias(bias, batch));
     return bias;
   };
   auto decoded = decoder->forward(inputs);
@@ -265,7 +272,7 @@ DetectorOutput CmtHeadImpl::forward(const HeadMemory& memory, const DetectorBatc
     output.denoising_codes = codes.narrow(2, 0, extra);
   }
   if (options.statistics) output.statistics = decoded.statistics;
-  output.added_bias = std::move(pass.added_bias);
+  output.layer_bias = std::move(pass.layer_bias);
   if (options.statistics || options.attention_mass)
     output.attention_mass = decoded.statistics.back().segment_mass.mean(1).narrow(1, extra, queries);
   if (grid_classes_ && is_training()) std::tie(output.grid_logits, output.camera_logits) = dense_logits(memory, batch);

@@ -131,12 +131,16 @@ ops::WindowIndex windows_on_device(const QueryProjection& projection, FixedSizes
   if (grids > 0) parts.push_back(spread(slots_of(torch::zeros({cell.size(0), 1}, cell.options()), sizes.grid)));
   if (cameras > 0) {
     const auto in_camera = seen.slice(1, grids);
-    const std::int64_t room = std::min(cameras, kCameraSlots);
+    auto& check = *ops::DeferredCheck::current(cell.device());
+    const std::int64_t room = std::min(cameras, check.cameras());
     // The cameras that see the query come first, in their order, so that keys stay sorted.
     const auto order = torch::argsort(in_camera.logical_not().to(torch::kInt), /*stable=*/true, 1);
     parts.push_back(spread(slots_of(order.slice(1, 0, room) + grids, sizes.camera)));
-    if (auto* check = ops::DeferredCheck::current(cell.device()); check != nullptr && room < cameras)
-      check->add((in_camera.sum(1) - room).clamp_min(0).sum());
+    if (room < cameras) {
+      const auto count = in_camera.sum(1);
+      check.add((count - room).clamp_min(0).sum());
+      check.tell_cameras(count.amax());
+    }
   }
   const auto joined = [&](torch::Tensor Cells::*member) {
     std::vector<torch::Tensor> all;

@@ -11,9 +11,8 @@ namespace camber::nn {
 QueryProjection project_on_device(const torch::Tensor& points, const SensorScene& scene,
                                   const std::optional<torch::Tensor>& available);
 
-/// Windows of fixed sizes round cells of another device, for queries that lie in at most kCameraSlots cameras;
-/// more are counted as failures of the living ops::DeferredCheck.
-inline constexpr std::int64_t kCameraSlots = 2;
+/// Windows of fixed sizes round cells of another device, under an ops::DeferredCheck: queries that lie in more cameras
+/// than it has room for count as its failures.
 struct FixedSizes {
   std::int64_t grid = 0, camera = 0;
 };

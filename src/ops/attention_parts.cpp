@@ -1,5 +1,7 @@
 #include "ops/attention_parts.h"
 
+#include <algorithm>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -7,9 +9,16 @@
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/zeros.h>
 
-#include "ops/sparse_entries.h"
-
 namespace camber::ops {
+namespace {
+
+// int64 [nnz]
+at::Tensor segment_of_entries(const AttentionArguments& a) {
+  const auto ends = a.segment_offsets.to(a.q.device()).slice(0, 1);
+  return at::searchsorted(ends, a.key_index.to(at::kLong), /*out_int32=*/false, /*right=*/true);
+}
+
+}  // namespace
 
 at::Tensor shift_of_entries(const AttentionArguments& a, const at::Tensor& removed) {
   if (!a.segment_value.defined() && !removed.defined() && !a.attn_mask.defined() && !a.blocked_mask.defined())
@@ -17,11 +26,9 @@ at::Tensor shift_of_entries(const AttentionArguments& a, const at::Tensor& remov
   const auto entries = entries_of(a.row_offsets, a.key_index, a.batch(), a.queries(), a.keys());
   auto shift = at::zeros({1, entries.count()}, a.q.options().dtype(a.compute_type()));
   if (a.segment_value.defined()) {
-    const auto ends = a.segment_offsets.to(a.q.device()).slice(0, 1);
-    const auto segment = at::searchsorted(ends, a.key_index.to(at::kLong), /*out_int32=*/false, /*right=*/true);
     shift = a.segment_value.transpose(0, 1)
                 .flatten(1)
-                .index_select(1, entries.row * a.segments() + segment)
+                .index_select(1, entries.row * a.segments() + segment_of_entries(a))
                 .to(a.compute_type());
   }
   // (b, q, key) in a mask [1|B, 1|H, Q, K]
@@ -33,6 +40,18 @@ at::Tensor shift_of_entries(const AttentionArguments& a, const at::Tensor& remov
   if (a.blocked_mask.defined()) shift = shift.masked_fill(of_mask(a.blocked_mask), -kInfinity);
   if (removed.defined()) shift = shift.masked_fill(removed.flatten().index_select(0, entries.key), -kInfinity);
   return shift;
+}
+
+at::Tensor entry_offsets_by_segment(const AttentionArguments& a, const SparseEntries& entries) {
+  const auto cells = at::arange(a.batch() * a.queries() * a.segments() + 1, entries.row.options());
+  const auto cell = (entries.row * a.segments() + segment_of_entries(a)).masked_fill(entries.unused, cells.size(0));
+  return at::searchsorted(cell, cells);
+}
+
+std::int64_t rows_within_chunk(std::int64_t row_bytes, std::int64_t rows) {
+  constexpr std::int64_t kChunkBytes = std::int64_t{24} << 20;
+  return std::clamp<std::int64_t>(kChunkBytes / std::max<std::int64_t>(1, row_bytes), 1,
+                                  std::max<std::int64_t>(1, rows));
 }
 
 std::vector<at::Tensor> queries_of(const AttentionArguments& a, const at::Tensor& rows) {

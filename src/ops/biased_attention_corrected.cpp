@@ -3,21 +3,17 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/logaddexp.h>
 #include <ATen/ops/ones_like.h>
-#include <ATen/ops/searchsorted.h>
 #include <ATen/ops/zeros.h>
 
 #include "camber/ops/deferred_check.h"
 #include "ops/attention_arguments.h"
 #include "ops/attention_parts.h"
-#include "ops/sparse_entries.h"
-#include "ops/stock_attention.h"
+#include "ops/corrected_statistics.h"
+#include "ops/stock_pass.h"
 #include "ops/window_correction.h"
 
 // Attention by the operators that torch has for a device, without a bias, made exact afterwards. Segments are ranges of
@@ -31,97 +27,6 @@ namespace {
 
 // A row whose sum of weights shrinks below this share has lost too many digits.
 constexpr double kSmallestTotal = 0.25;
-
-// A range of keys that one call of the stock operator takes.
-struct Range {
-  std::int64_t first = 0, end = 0;
-  std::int64_t segment = -1;  // -1: no segment's bias
-};
-
-std::vector<Range> ranges_of(const AttentionArguments& a) {
-  if (!a.segment_value.defined() && !a.segment_available.defined()) return {{0, a.keys(), -1}};
-  std::vector<Range> ranges;
-  const auto offsets = host_offsets(a.segment_offsets);
-  for (std::int64_t s = 0; s < a.segments(); ++s) {
-    const Range range{offsets[static_cast<std::size_t>(s)], offsets[static_cast<std::size_t>(s) + 1], s};
-    const bool absent = a.segment_available.defined() && a.segment_available.is_cpu() &&
-                        !a.segment_available.select(1, s).any().item<bool>();
-    if (range.end > range.first && !absent) ranges.push_back(range);
-  }
-  return ranges;
-}
-
-// What all calls of one pass share.
-struct Pass {
-  const AttentionArguments& a;
-  StockOperator which;
-  at::ScalarType type = a.compute_type();
-  at::Tensor q{}, k{}, v{};  // as the operator takes them
-  at::Tensor removed{};      // bool [B, K], or undefined
-
-  Pass(const AttentionArguments& arguments, StockOperator stock, std::int64_t spare_columns)
-      : a(arguments), which(stock), q(a.q), k(a.k), v(a.v) {
-    removed = all_removed_keys(a);
-    // What a removed key holds must not meet a weight of 0. On the CPU such inputs never come here.
-    if (removed.defined() && !a.q.is_cpu()) {
-      const auto column = removed.unsqueeze(1).unsqueeze(-1);
-      k = k.masked_fill(column, 0);
-      v = v.masked_fill(column, 0);
-    }
-    if (spare_columns > 0)
-      v = at::cat({v, at::zeros({v.size(0), v.size(1), v.size(2), spare_columns}, v.options())}, -1);
-    widen_for(which, q, k, v);
-  }
-
-  // [1|B, 1|H, 1|Q, keys] of the operator's dtype: everything that removes keys or is added, but the bias.
-  at::Tensor mask_of(const Range& range) const {
-    at::Tensor mask;
-    const auto block = [&](const at::Tensor& blocked) {
-      if (!mask.defined()) mask = at::zeros({1, 1, 1, 1}, a.q.options());
-      mask = mask.masked_fill(blocked, -kInfinity);
-    };
-    if (a.attn_mask.defined()) mask = a.attn_mask.slice(3, range.first, range.end).to(a.q.scalar_type());
-    if (a.blocked_mask.defined()) block(a.blocked_mask.slice(3, range.first, range.end));
-    // An absent segment is left out by its bias.
-    if (a.key_padding_mask.defined() || a.key_lengths.defined())
-      block(removed.slice(1, range.first, range.end).unsqueeze(1).unsqueeze(1));
-    return mask;
-  }
-
-  StockProblem problem_of(const Range& range, const at::Tensor& queries) const {
-    return {.q = queries,
-            .k = k.slice(2, range.first, range.end),
-            .v = v.slice(2, range.first, range.end),
-            .mask = mask_of(range),
-            .scale = a.scale()};
-  }
-
-  // [B, 1|H, Q] (or [B, 1, 1]): the segment's bias, -inf where it is absent; undefined without either.
-  at::Tensor bias_of(const Range& range) const {
-    at::Tensor bias;
-    if (range.segment >= 0 && a.segment_value.defined()) bias = a.segment_value.select(3, range.segment).to(type);
-    if (range.segment >= 0 && a.segment_available.defined()) {
-      const auto absent = a.segment_available.select(1, range.segment).logical_not().view({-1, 1, 1});
-      if (!bias.defined()) bias = at::zeros({1, 1, 1}, a.q.options().dtype(type));
-      bias = bias.masked_fill(absent, -kInfinity);
-    }
-    return bias;
-  }
-
-  // Output [B, H, Q, Dv] in the compute type and logsumexp of one range, without its bias; -inf in a row without keys,
-  // whose logsumexp the operators leave as they like.
-  StockResult forward(const Range& range) const {
-    const auto problem = problem_of(range, q);
-    auto result = stock_forward(which, problem);
-    result.output = result.output.slice(3, 0, a.v.size(3)).to(type);
-    result.logsumexp = result.logsumexp.to(type);
-    if (problem.mask.defined()) {
-      const auto dead = problem.mask.amax(-1).eq(-kInfinity);
-      result.logsumexp = result.logsumexp.masked_fill(dead, -kInfinity);
-    }
-    return result;
-  }
-};
 
 // Adds attention over one range to what the ranges before gave: output and logsumexp in place.
 void join(StockResult& sum, const StockResult& range, const at::Tensor& bias) {
@@ -156,7 +61,7 @@ Incoming without_rows(const BackwardTensors& t, const at::Tensor& left_out) {
 }
 
 // The stock backward over all ranges, into gradients of the compute type.
-void stock_gradients(const Pass& pass, const BackwardTensors& t, const Incoming& in, const Needs& needs,
+void stock_gradients(const StockPass& pass, const BackwardTensors& t, const Incoming& in, const Needs& needs,
                      std::array<at::Tensor, kGradients>& gradients) {
   const auto& a = pass.a;
   // A gradient of logsumexp: one more column, in which every value is 0, dO is 1 and O is -dlse, adds it to dO . O.
@@ -172,7 +77,7 @@ void stock_gradients(const Pass& pass, const BackwardTensors& t, const Incoming&
   const auto grad_output = widened(in.grad_output, dlse.defined() ? at::ones_like(dlse) : dlse);
   const auto output = widened(t.output, dlse.defined() ? -dlse : dlse);
   const std::array<std::int64_t, 3> widths = {a.q.size(3), a.q.size(3), a.v.size(3)};
-  for (const Range& range : ranges_of(a)) {
+  for (const KeyRange& range : ranges_of(a)) {
     const auto bias = pass.bias_of(range);
     const auto logsumexp = bias.defined() ? in.logsumexp - bias : in.logsumexp;
     const auto parts = stock_backward(pass.which, pass.problem_of(range, in.q), grad_output, output, logsumexp);
@@ -193,7 +98,7 @@ at::Tensor sum_heads_if_shared(const at::Tensor& tensor, std::int64_t dim, std::
 
 // The gradient of the segments' bias: what each segment's keys give without the windows, w (dO . O_s - delta), and what
 // the windows' entries in it add. The outputs of the segments are computed anew.
-void segment_gradient(const Pass& pass, const BackwardTensors& t, const Incoming& in, const at::Tensor& slopes,
+void segment_gradient(const StockPass& pass, const BackwardTensors& t, const Incoming& in, const at::Tensor& slopes,
                       const at::Tensor& gradient) {
   const auto& a = pass.a;
   const std::int64_t heads = a.segment_value.size(1);
@@ -201,20 +106,15 @@ void segment_gradient(const Pass& pass, const BackwardTensors& t, const Incoming
   auto delta = (wide * t.output.to(pass.type)).sum(-1);
   if (in.grad_logsumexp.defined()) delta = delta - in.grad_logsumexp;
   gradient.zero_();
-  for (const Range& range : ranges_of(a)) {
+  for (const KeyRange& range : ranges_of(a)) {
     const auto part = pass.forward(range);
     const auto z = part.logsumexp + pass.bias_of(range) - in.logsumexp;
     const auto slope = (z.exp() * ((wide * part.output).sum(-1) - delta)).masked_fill(z.eq(-kInfinity), 0);
     gradient.select(3, range.segment).copy_(sum_heads_if_shared(slope, 1, heads));
   }
   if (!slopes.defined()) return;
-  // Entries of a row are sorted by their keys, so by their segments: row * S + segment never falls.
   const auto entries = entries_of(a.row_offsets, a.key_index, a.batch(), a.queries(), a.keys());
-  const auto ends = a.segment_offsets.to(a.q.device()).slice(0, 1);
-  const auto segment = at::searchsorted(ends, a.key_index.to(at::kLong), /*out_int32=*/false, /*right=*/true);
-  const auto cells = at::arange(a.batch() * a.queries() * a.segments() + 1, entries.row.options());
-  const auto cell = (entries.row * a.segments() + segment).masked_fill(entries.unused, cells.size(0));
-  const auto offsets = at::searchsorted(cell, cells);
+  const auto offsets = entry_offsets_by_segment(a, entries);
   const auto sums = sum_by_row(sum_heads_if_shared(slopes, 0, heads).t().contiguous(), offsets, 0);  // [B*Q*S, Hb]
   gradient.add_(sums.view({a.batch(), a.queries(), a.segments(), heads}).permute({0, 3, 1, 2}));
 }
@@ -251,7 +151,6 @@ std::vector<std::string> corrected_obstacles(const AttentionArguments& a) {
     obstacles.emplace_back("corrected: dropout is a function of its counters, not of torch's operator");
   if (a.table_value.defined())
     obstacles.emplace_back("corrected: a table adds to every score, which torch's operators take as a dense mask only");
-  if (a.statistics) obstacles.emplace_back("corrected: row statistics need every weight");
   if (a.attn_mask.defined() && a.attn_mask.requires_grad())
     obstacles.emplace_back("corrected: attn_mask requires a gradient, which torch's operators do not give");
   return obstacles;
@@ -267,6 +166,22 @@ std::array<at::Tensor, kGradients> to_input_types(const AttentionArguments& a,
   return gradients;
 }
 
+// Has `streamed` compute some rows [B, Q].
+void recompute_rows(const AttentionArguments& a, const at::Tensor& rows, CorrectedResult& corrected) {
+  auto& result = corrected.result;
+  corrected.recomputed = queries_of(a, rows);
+  for (std::int64_t b = 0; b < a.batch(); ++b) {
+    const auto& queries = corrected.recomputed[static_cast<std::size_t>(b)];
+    if (queries.size(0) == 0) continue;
+    const auto exact = streamed_forward(part_of(a, b, queries));
+    result.output[b].index_copy_(1, queries, exact.output[0]);
+    result.logsumexp[b].index_copy_(1, queries, exact.logsumexp[0]);
+    if (!a.statistics) continue;
+    result.row_statistics.select(1, b).index_copy_(2, queries, exact.row_statistics.select(1, 0));
+    if (a.segments() > 0) result.segment_mass[b].index_copy_(1, queries, exact.segment_mass[0]);
+  }
+}
+
 }  // namespace
 
 CorrectedResult corrected_forward(const AttentionArguments& arguments) {
@@ -276,14 +191,21 @@ CorrectedResult corrected_forward(const AttentionArguments& arguments) {
   if (result.logsumexp.numel() == 0 || a.keys() == 0) {
     result.output.zero_();
     result.logsumexp.fill_(-kInfinity);
+    result.row_statistics.zero_();
+    result.segment_mass.zero_();
     return corrected;
   }
   const bool all_streamed = a.q.is_cpu() && holds_non_finite(a);
   at::Tensor recompute = all_streamed ? every_row(a) : at::Tensor{};
   if (!all_streamed) {
-    const Pass pass(a, *choose_stock_operator(a).chosen, 0);
+    const StockPass pass(a, *choose_stock_operator(a).chosen, 0);
     StockResult sum;
-    for (const Range& range : ranges_of(a)) join(sum, pass.forward(range), pass.bias_of(range));
+    std::vector<RangeLogsumexp> ranges;
+    for (const KeyRange& range : ranges_of(a)) {
+      const auto part = pass.forward(range);
+      ranges.push_back({range, part.logsumexp});
+      join(sum, part, pass.bias_of(range));
+    }
     const auto dense =
         sum.output.defined() ? sum.logsumexp.expand_as(result.logsumexp) : result.logsumexp.fill_(-kInfinity);
     result.logsumexp.copy_(dense);
@@ -293,25 +215,20 @@ CorrectedResult corrected_forward(const AttentionArguments& arguments) {
       output.copy_(sum.output.masked_fill(dead, 0));
     else
       output.zero_();
+    const auto shift = a.window_value.defined() ? shift_of_entries(a, pass.removed) : at::Tensor{};
     if (a.window_value.defined()) {
-      const auto total = correct_for_windows(a, shift_of_entries(a, pass.removed), output, result.logsumexp);
+      const auto total = correct_for_windows(a, shift, output, result.logsumexp);
       recompute = total.ge(kSmallestTotal).logical_and(total.lt(kInfinity)).logical_not().any(1);
     }
     if (!output.is_same(result.output)) result.output.copy_(output);
+    if (a.statistics) corrected_statistics(pass, ranges, shift, result);
   }
   if (!recompute.defined()) return corrected;
   if (DeferredCheck* check = DeferredCheck::current(a.q.device())) {
     check->add(recompute.sum());
     return corrected;
   }
-  corrected.recomputed = queries_of(a, recompute);
-  for (std::int64_t b = 0; b < a.batch(); ++b) {
-    const auto& queries = corrected.recomputed[static_cast<std::size_t>(b)];
-    if (queries.size(0) == 0) continue;
-    const auto exact = streamed_forward(part_of(a, b, queries));
-    result.output[b].index_copy_(1, queries, exact.output[0]);
-    result.logsumexp[b].index_copy_(1, queries, exact.logsumexp[0]);
-  }
+  recompute_rows(a, recompute, corrected);
   return corrected;
 }
 
@@ -325,7 +242,7 @@ std::array<at::Tensor, kGradients> corrected_backward(const AttentionArguments& 
 
   const bool all_streamed = a.q.is_cpu() && holds_non_finite(a);
   std::vector<at::Tensor> recomputed;
-  const Pass pass(a, *choose_stock_operator(a).chosen, t.grad_logsumexp.defined() ? 1 : 0);
+  const StockPass pass(a, *choose_stock_operator(a).chosen, t.grad_logsumexp.defined() ? 1 : 0);
   const auto shift = a.window_value.defined() && !all_streamed ? shift_of_entries(a, pass.removed) : at::Tensor{};
   auto left_out = t.logsumexp.eq(-kInfinity);
   if (all_streamed) {

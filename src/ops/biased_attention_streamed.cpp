@@ -9,13 +9,12 @@
 #include <ATen/ops/zeros.h>
 
 #include "ops/attention_arguments.h"
+#include "ops/attention_parts.h"
 
 // Attention by chunks of queries: memory O(chunk * K), any device, nothing kept for the backward pass but the
 // logsumexp. One batch element at a time, because its sparse rows are then one contiguous piece of the list.
 namespace camber::ops {
 namespace {
-
-constexpr std::int64_t kChunkBytes = std::int64_t{24} << 20;
 
 // Devices other than the CPU are not asked, since the answer would have to be waited for.
 bool needs_care(const AttentionArguments& a) {
@@ -34,8 +33,7 @@ struct Stream {
 
   std::int64_t chunk() const {
     const std::int64_t row_bytes = a.heads() * a.keys() * (type == at::kDouble ? 8 : 4);
-    return std::clamp<std::int64_t>(kChunkBytes / std::max<std::int64_t>(1, row_bytes), 1,
-                                    std::max<std::int64_t>(1, a.queries()));
+    return rows_within_chunk(row_bytes, a.queries());
   }
 };
 

@@ -1,11 +1,13 @@
 #include "ops/sparse_entries.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/segment_reduce.h>
 #include <ATen/ops/zeros.h>
@@ -46,6 +48,12 @@ at::Tensor sum_by_row(const at::Tensor& data, const at::Tensor& row_offsets, std
   const auto borders = row_offsets.clamp(first, first + data.size(0)) - first;
   // `unsafe` leaves out checks that would wait for the device.
   return at::segment_reduce(data, "sum", {}, {}, borders, 0, /*unsafe=*/true, 0);
+}
+
+at::Tensor max_by_row(const at::Tensor& data, const at::Tensor& row_offsets) {
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  if (data.size(0) == 0) return at::full({row_offsets.size(0) - 1}, kNone, data.options());
+  return at::segment_reduce(data, "max", {}, {}, row_offsets, 0, /*unsafe=*/true, kNone);
 }
 
 at::Tensor rows_of_head(const at::Tensor& tensor, std::int64_t head) {

@@ -36,6 +36,9 @@ void for_entry_ranges(std::int64_t count, std::int64_t width,
 /// [n, width].
 at::Tensor sum_by_row(const at::Tensor& data, const at::Tensor& row_offsets, std::int64_t first);
 
+/// The largest data[e], [nnz], of each row; -inf in a row without entries.
+at::Tensor max_by_row(const at::Tensor& data, const at::Tensor& row_offsets);
+
 /// Head h of a [B, H, N, W] tensor as [B*N, W].
 at::Tensor rows_of_head(const at::Tensor& tensor, std::int64_t head);
 

@@ -16,13 +16,14 @@ constexpr BiasPart kBiasParts[] = {{"lidar", &detection::AddedBias::lidar_window
                                    {"segments/camera", &detection::AddedBias::camera_segments}};
 
 // The tensors that add_output looks at, frames (or values in no order) first.
-std::vector<torch::Tensor*> watched_tensors(detection::DetectorOutput& output) {
+std::vector<torch::Tensor*> watched_tensors(WatchedPass& watched) {
+  auto& output = watched.output;
   std::vector<torch::Tensor*> all{&output.trust, &output.attention_mass, &output.agreement.frame};
   for (ops::AttentionStatistics& layer : output.statistics)
     for (torch::Tensor* one : {&layer.entropy, &layer.largest_weight, &layer.sum_of_squares, &layer.change,
                                &layer.divergence, &layer.keys_left, &layer.segment_mass})
       all.push_back(one);
-  for (detection::AddedBias& layer : output.added_bias)
+  for (detection::AddedBias& layer : watched.added_bias)
     for (const BiasPart& part : kBiasParts) {
       torch::Tensor& values = layer.*part.values;
       if (values.defined()) values = values.flatten();
@@ -38,9 +39,10 @@ std::string layer_name(std::size_t layer) {
 
 }  // namespace
 
-detection::DetectorOutput of_all_ranks(const detection::DetectorOutput& own, distributed::ProcessGroup& group) {
-  if (group.is_alone()) return own;
-  detection::DetectorOutput whole = own;
+WatchedPass of_all_ranks(const detection::DetectorOutput& own, distributed::ProcessGroup& group) {
+  WatchedPass whole{.output = own};
+  for (const detection::LayerBias& layer : own.layer_bias) whole.added_bias.push_back(layer.added());
+  if (group.is_alone()) return whole;
   const std::vector<torch::Tensor*> tensors = watched_tensors(whole);
   std::vector<torch::Tensor> mine;
   mine.reserve(tensors.size());
@@ -58,15 +60,16 @@ detection::DetectorOutput of_all_ranks(const detection::DetectorOutput& own, dis
   return whole;
 }
 
-void add_output(train::HealthAdapter& adapter, const detection::DetectorOutput& output, bool learned) {
+void add_output(train::HealthAdapter& adapter, const WatchedPass& watched, bool learned) {
+  const detection::DetectorOutput& output = watched.output;
   std::vector<std::string> segments(static_cast<std::size_t>(output.attention_mass.size(-1)), "camera");
   segments[0] = "lidar";
   for (std::size_t layer = 0; layer < output.statistics.size(); ++layer)
     adapter.add_attention(layer_name(layer), output.statistics[layer], segments);
   for (const BiasPart& part : kBiasParts) {
     std::vector<torch::Tensor> all;
-    for (std::size_t layer = 0; layer < output.added_bias.size(); ++layer) {
-      const torch::Tensor& values = output.added_bias[layer].*part.values;
+    for (std::size_t layer = 0; layer < watched.added_bias.size(); ++layer) {
+      const torch::Tensor& values = watched.added_bias[layer].*part.values;
       if (values.defined()) {
         adapter.add_bias(layer_name(layer) + "/" + part.name, values);
         all.push_back(values.flatten());

@@ -78,21 +78,28 @@ std::vector<double> values_of(const NamedScale& entry) {
 // The terms as numbers of the host, and what a check counted, by one copy: a device is waited for once.
 struct HostLosses {
   NamedLosses numbers;
-  double failures = 0;
+  std::int64_t failures = 0, most_cameras = 0;
 };
 
-HostLosses on_host(const NamedLosses& losses, const torch::Tensor& failures = {}) {
+HostLosses on_host(const NamedLosses& losses, const ops::DeferredCheck* check = nullptr) {
   if (losses.empty()) throw std::invalid_argument("[train] the losses of a step must have at least one term, got none");
   torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> terms;
-  terms.reserve(losses.size() + 1);
+  terms.reserve(losses.size() + 2);
   for (const auto& [name, term] : losses) terms.push_back(term.detach().to(torch::kDouble).reshape({}));
-  if (failures.defined()) terms.push_back(failures.to(torch::kDouble).reshape({}));
-  const torch::Tensor all = torch::stack(terms).cpu();
   HostLosses host;
+  std::vector<std::pair<std::int64_t*, std::int64_t>> counts;  // and where they stand
+  const auto count = [&](const torch::Tensor& counted, std::int64_t* number) {
+    if (!counted.defined()) return;
+    counts.emplace_back(number, static_cast<std::int64_t>(terms.size()));
+    terms.push_back(counted.to(torch::kDouble).reshape({}));
+  };
+  if (check != nullptr) count(check->failures(), &host.failures);
+  if (check != nullptr) count(check->most_cameras(), &host.most_cameras);
+  const torch::Tensor all = torch::stack(terms).cpu();
   for (std::size_t k = 0; k < losses.size(); ++k)
     host.numbers.emplace_back(losses[k].first, all[static_cast<std::int64_t>(k)]);
-  if (failures.defined()) host.failures = all[-1].item<double>();
+  for (const auto& [number, place] : counts) *number = all[place].to(torch::kLong).item<std::int64_t>();
   return host;
 }
 
@@ -132,6 +139,7 @@ TrainingLoop::TrainingLoop(torch::nn::Module& model, TrainingLoopOptions options
       projector_(model),
       guard_(model),
       batch_buffers_(model),
+      cameras_(ops::DeferredCheck::kUsualCameras),
       step_guard_(options_.guard) {
   for (const NamedScale& entry : projector_.scales()) scale_starts_.push_back(values_of(entry));
   if (options_.average.enabled) average_ = std::make_unique<ExponentialAverage>(model, options_.average);
@@ -214,9 +222,10 @@ TrainingLoop::CheckedLosses TrainingLoop::checked_losses(const LossFunction& los
   const AutocastScope lower(device, options_.precision);
   if (!device.is_cpu() && group_->is_alone()) {
     batch_buffers_.keep();
-    ops::DeferredCheck check;
+    const ops::DeferredCheck check(cameras_);
     NamedLosses losses = losses_of(batch);
-    HostLosses host = on_host(losses, check.failures());
+    HostLosses host = on_host(losses, &check);
+    cameras_ = std::max(cameras_, host.most_cameras);  // so that a rig is met with too little room once
     if (host.failures == 0) return {std::move(losses), std::move(host.numbers)};
     batch_buffers_.restore();
     report.repeated = true;

@@ -4,6 +4,7 @@
 
 #include "camber/detection/detector.h"
 #include "camber/detection/weights.h"
+#include "camber/ops/deferred_check.h"
 #include "detection/example_batch.h"
 #include "support/comparison.h"
 #include "support/test_device.h"
@@ -99,6 +100,45 @@ TEST_P(OnDevice, DecodesTheSameBoxesFromTheSameFile) {
     for (std::size_t i = 0; i < expected[b].size(); ++i)
       difference = std::max(difference, std::abs(actual[b][i].score - expected[b][i].score));
     EXPECT_LT(difference, 1e-5);
+  }
+}
+
+// However much room a check has for windows, its pass has the bits of one that waits, as long as the room is enough.
+TEST(DetectorOnDevice, RoomForWindowsChangesNoBit) {
+  auto options = examples::tiny_options();
+  options.router.mode = nn::RouterMode::kLearned;
+  options.bias.segments = true;
+  Detector detector(options, 1);
+  detector->to(test_device());
+  auto batch = example_batch(options, 2, 5);
+  for (auto& cameras : batch.scene.cameras)
+    for (std::size_t i : {1U, 2U}) cameras[i].lidar_to_image = cameras[0].lidar_to_image;  // three see the same
+  const auto pass = [&] {
+    detector->zero_grad();
+    const auto output = detector->forward(batch, {.denoising = false, .statistics = true});
+    output.class_logits.square().sum().backward();
+    std::vector<torch::Tensor> seen{output.class_logits.cpu(), output.statistics.back().change.cpu()};
+    for (const auto& parameter : detector->parameters())
+      if (parameter.grad().defined()) seen.push_back(parameter.grad().cpu());
+    return seen;
+  };
+  const auto expected = pass();
+  for (const std::int64_t room : {2, 3, 4, 9}) {
+    at::Tensor failures, most;
+    std::vector<torch::Tensor> actual;
+    {
+      const ops::DeferredCheck check(room);
+      actual = pass();
+      failures = check.failures().cpu();
+      most = check.most_cameras();
+    }
+    EXPECT_EQ(failures.item<std::int64_t>() > 0, room == 2) << room;
+    // With room for all cameras nobody has to know.
+    EXPECT_EQ(most.defined() ? most.cpu().item<std::int64_t>() : -1, room < 5 ? 3 : -1);
+    if (room == 2) continue;
+    ASSERT_EQ(actual.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(camber::proof::same_bits(actual[i], expected[i])) << room << ", " << i;
   }
 }
 

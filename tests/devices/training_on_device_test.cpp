@@ -6,6 +6,7 @@
 #include "camber/config/options.h"
 #include "camber/detection/weights.h"
 #include "camber/nn/device.h"
+#include "camber/ops/deferred_check.h"
 #include "camber/runs/detector_run.h"
 #include "camber/runs/fewshot_run.h"
 #include "camber/simulation/simulate.h"
@@ -138,10 +139,10 @@ struct OneBatch {
     detector->to(device);
     return *detector;
   }
-  train::StepReport step() {
+  train::StepReport step(bool statistics = false) {
     return loop.train_step([&](std::int64_t number) -> train::NamedLosses {
       ++passes;
-      return detector->losses(detector->forward(batch, {.step = number}), batch).terms;
+      return detector->losses(detector->forward(batch, {.step = number, .statistics = statistics}), batch).terms;
     });
   }
 };
@@ -153,47 +154,75 @@ detection::DetectorOptions learned_router() {
   return options;
 }
 
-// Of a step without statistics: what matching reads, the losses and the gradient's norm. Nothing else.
+// Of a step, with statistics of its attention or without: what matching reads, the losses and the gradient's norm.
+// Nothing else.
 TEST(TrainingStep, WaitsForTheHostInMatchingAndLoggingAlone) {
   for (const auto centre : {nn::WindowCentre::kInitial, nn::WindowCentre::kRefined}) {
     auto options = learned_router();
     options.bias.centre = centre;
     OneBatch run(options, test_device());
     run.step();  // the optimiser makes its state
-    reset_traffic();
-    EXPECT_FALSE(run.step().repeated);
-    const auto seen = traffic();
-    constexpr std::int64_t kMatching = 2, kLogging = 2;
-    EXPECT_EQ(seen.numbers_read, 0);
-    EXPECT_EQ(seen.waits(), kMatching + kLogging);
-    EXPECT_EQ(run.passes, 2);
-    // Operators whose result has as many elements as the device finds: CUDA's wait for it.
-    for (const char* name : {"aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_consecutive",
-                             "aten::index", "aten::equal", "aten::is_nonzero"})
-      EXPECT_EQ(seen.calls.count(name), 0U) << name;
+    for (const bool statistics : {false, true}) {
+      reset_traffic();
+      EXPECT_FALSE(run.step(statistics).repeated);
+      const auto seen = traffic();
+      constexpr std::int64_t kMatching = 2, kLogging = 2;
+      EXPECT_EQ(seen.numbers_read, 0);
+      EXPECT_EQ(seen.waits(), kMatching + kLogging);
+      // Operators whose result has as many elements as the device finds: CUDA's wait for it.
+      for (const char* name : {"aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_consecutive",
+                               "aten::index", "aten::equal", "aten::is_nonzero"})
+        EXPECT_EQ(seen.calls.count(name), 0U) << name;
+    }
+    EXPECT_EQ(run.passes, 3);
   }
 }
 
+// Asking for statistics changes no step: the losses and weights of a run that never did.
+TEST(TrainingStep, StatisticsChangeNoBit) {
+  const auto options = learned_router();
+  OneBatch watched(options, test_device()), plain(options, test_device());
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(watched.step(true).loss, plain.step(false).loss);
+  const auto wanted = plain.detector->named_parameters();
+  for (const auto& parameter : watched.detector->named_parameters())
+    EXPECT_TRUE(camber::proof::same_bits(parameter.value().cpu(), wanted[parameter.key()].cpu())) << parameter.key();
+}
+
 // Queries that all cameras see leave no room for their windows: the pass is thrown away and made again by waiting, with
-// the losses and the running statistics of one pass.
+// the losses and the running statistics of one pass. From then on there is room.
 TEST(TrainingStep, IsRepeatedWhereACheckFails) {
   auto options = learned_router();
   OneBatch there(options, test_device()), here(options, at::kCPU);
   for (OneBatch* run : {&there, &here})
     for (auto& cameras : run->batch.scene.cameras)
       for (auto& camera : cameras) camera.lidar_to_image = cameras[0].lidar_to_image;
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 3; ++i) {
     const auto report = there.step(), expected = here.step();
-    EXPECT_TRUE(report.repeated);
+    EXPECT_EQ(report.repeated, i == 0);
     EXPECT_FALSE(expected.repeated);
     EXPECT_NEAR(report.loss, expected.loss, 1e-3 * expected.loss);
   }
   EXPECT_EQ(there.passes, 4);
-  EXPECT_EQ(here.passes, 2);
+  EXPECT_EQ(here.passes, 3);
   const auto wanted = here.detector->named_buffers();
   for (const auto& buffer : there.detector->named_buffers())
     EXPECT_TRUE(camber::proof::close(buffer.value().cpu().to(at::kDouble), wanted[buffer.key()].to(at::kDouble), 2e-3))
         << buffer.key();
+}
+
+// Such a row is no matter of room: every step of this kind is repeated.
+TEST(TrainingStep, RowsToRecomputeRepeatEveryStep) {
+  OneBatch run(learned_router(), test_device());
+  for (int i = 0; i < 2; ++i) {
+    const auto report = run.loop.train_step([&](std::int64_t number) -> train::NamedLosses {
+      ++run.passes;
+      const auto losses = run.detector->losses(run.detector->forward(run.batch, {.step = number}), run.batch).terms;
+      if (auto* check = ops::DeferredCheck::current(test_device())) check->add(torch::ones({}).to(test_device()));
+      return losses;
+    });
+    EXPECT_TRUE(report.repeated);
+  }
+  EXPECT_EQ(run.passes, 4);
 }
 
 // Products in lower precision on either device: losses near float's, everything that learns in float, the scale within

@@ -17,14 +17,6 @@ namespace {
 
 using namespace camber::proof;
 
-std::vector<std::pair<const char*, at::Tensor>> rows_of(const AttentionStatistics& s) {
-  std::vector<std::pair<const char*, at::Tensor>> rows = {
-      {"entropy", s.entropy}, {"largest_weight", s.largest_weight}, {"sum_of_squares", s.sum_of_squares},
-      {"change", s.change},   {"divergence", s.divergence},         {"keys_left", s.keys_left}};
-  if (s.segment_mass.defined()) rows.emplace_back("segment_mass", s.segment_mass);
-  return rows;
-}
-
 class EveryCase : public ::testing::TestWithParam<AttentionCase> {};
 INSTANTIATE_TEST_SUITE_P(Table, EveryCase, ::testing::ValuesIn(attention_cases()),
                          [](const auto& param_info) { return param_info.param.name; });
@@ -35,9 +27,7 @@ TEST_P(EveryCase, StreamedEqualsTheReferenceInDouble) {
   const auto actual = attend(in, Implementation::kStreamed, true);
   EXPECT_TRUE(close(actual.output, expected.output, 1e-12));
   EXPECT_TRUE(close(actual.logsumexp, expected.logsumexp, 1e-12));
-  const auto seen = rows_of(*actual.statistics), wanted = rows_of(*expected.statistics);
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    EXPECT_TRUE(close(seen[i].second, wanted[i].second, 1e-12)) << wanted[i].first;
+  EXPECT_TRUE(close_statistics(actual, expected, 1e-12));
   const auto expected_gradients = gradients_of(in, Implementation::kReference);
   const auto actual_gradients = gradients_of(in, Implementation::kStreamed);
   for (std::size_t i = 0; i < expected_gradients.size(); ++i)
@@ -69,9 +59,7 @@ TEST_P(EveryCase, FusedStaysWithinItsErrorBoundForAnyNumberOfThreads) {
   const auto actual = attend(in, Implementation::kFused, true);
   EXPECT_TRUE(close_to_largest(actual.output, expected.output, bound));
   EXPECT_TRUE(close(actual.logsumexp, expected.logsumexp, bound));
-  const auto seen = rows_of(*actual.statistics), wanted = rows_of(*expected.statistics);
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    EXPECT_TRUE(close(seen[i].second, wanted[i].second, 1e-5 + 10 * bound)) << wanted[i].first;
+  EXPECT_TRUE(close_statistics(actual, expected, 1e-5 + 10 * bound));
   const auto expected_gradients = gradients_of(exact, Implementation::kReference);
   const auto actual_gradients = gradients_of(in, Implementation::kFused);
   for (std::size_t i = 0; i < expected_gradients.size(); ++i)

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ATen/Parallel.h>
+
 #include "support/attention_runs.h"
 #include "support/comparison.h"
 
@@ -12,37 +14,8 @@ namespace {
 
 using namespace camber::proof;
 
-// The table, and what is hard for a correction: windows that hold all of the weight, strong in both directions.
-std::vector<AttentionCase> corrected_cases() {
-  auto cases = attention_cases();
-  std::erase_if(cases, [](const AttentionCase& c) { return !c.correctable(); });
-  cases.push_back({.name = "strong_windows_on_every_key",
-                   .batch = 2,
-                   .heads = 3,
-                   .queries = 33,
-                   .keys = 24,
-                   .window_entries = 24,
-                   .windows_per_head = true,
-                   .segments = 3,
-                   .bias_magnitude = 10});
-  cases.push_back({.name = "windows_under_masks",
-                   .batch = 2,
-                   .heads = 2,
-                   .queries = 20,
-                   .keys = 45,
-                   .window_entries = 30,
-                   .attn_mask = true,
-                   .attn_mask_shared = true,
-                   .blocked_mask = true,
-                   .key_padding = true,
-                   .key_lengths = true,
-                   .infinities = true,
-                   .dead_rows = true});
-  return cases;
-}
-
 class CorrectedCase : public ::testing::TestWithParam<AttentionCase> {};
-INSTANTIATE_TEST_SUITE_P(Table, CorrectedCase, ::testing::ValuesIn(corrected_cases()),
+INSTANTIATE_TEST_SUITE_P(Table, CorrectedCase, ::testing::ValuesIn(correctable_cases()),
                          [](const auto& param_info) { return param_info.param.name; });
 
 double bound_of(const AttentionTestInputs& exact) {
@@ -51,8 +24,9 @@ double bound_of(const AttentionTestInputs& exact) {
 
 void expect_close_to_reference(const AttentionTestInputs& exact, at::ScalarType type, double bound,
                                double gradient_bound) {
-  const auto expected = attend(exact, Implementation::kReference);
-  const auto actual = attend(exact.to(type), Implementation::kCorrected);
+  const auto expected = attend(exact, Implementation::kReference, true);
+  const auto actual = attend(exact.to(type), Implementation::kCorrected, true);
+  EXPECT_TRUE(close_statistics(actual, expected, gradient_bound));
   EXPECT_EQ(actual.output.scalar_type(), type);
   EXPECT_EQ(actual.output.strides(), attend(exact.to(type), Implementation::kStreamed).output.strides());
   EXPECT_TRUE(close_to_largest(actual.output, expected.output, bound));
@@ -79,21 +53,37 @@ TEST_P(CorrectedCase, DoubleEqualsTheReference) {
 
 TEST_P(CorrectedCase, BfloatIsCloseToItsDouble) {
   const auto in = make_inputs(GetParam()).to(at::kBFloat16);
-  const auto expected = attend(in.to(at::kDouble), Implementation::kReference);
-  const auto actual = attend(in, Implementation::kCorrected);
+  const auto expected = attend(in.to(at::kDouble), Implementation::kReference, true);
+  const auto actual = attend(in, Implementation::kCorrected, true);
   EXPECT_TRUE(close_to_largest(actual.output, expected.output, 1e-2));
+  EXPECT_TRUE(close_statistics(actual, expected, 1e-2));
 }
 
 // Torch's own operator may depend on the number of threads; what is added to it does not, and no sum is scattered.
 TEST_P(CorrectedCase, TheSameCallGivesTheSameBits) {
   for (const auto type : {at::kFloat, at::kDouble}) {
     const auto in = make_inputs(GetParam()).to(type);
-    const auto output = attend(in, Implementation::kCorrected).output;
+    const auto first = attend(in, Implementation::kCorrected, true),
+               second = attend(in, Implementation::kCorrected, true);
     const auto gradients = gradients_of(in, Implementation::kCorrected, false);
-    EXPECT_TRUE(same_bits(attend(in, Implementation::kCorrected).output, output));
+    // Whether statistics are asked for changes no bit.
+    EXPECT_TRUE(same_bits(attend(in, Implementation::kCorrected).output, first.output));
+    EXPECT_TRUE(same_bits(second.output, first.output));
+    EXPECT_TRUE(close_statistics(second, first, 0));
     const auto again = gradients_of(in, Implementation::kCorrected, false);
     for (std::size_t i = 0; i < again.size(); ++i) EXPECT_TRUE(same_bits(again[i], gradients[i]));
   }
+}
+
+TEST_P(CorrectedCase, StatisticsHoldForAnyNumberOfThreads) {
+  const auto in = make_inputs(GetParam()).to(at::kFloat);
+  const auto expected = attend(in, Implementation::kCorrected, true);
+  const int threads = at::get_num_threads();
+  for (const int count : {1, 3}) {
+    at::set_num_threads(count);
+    EXPECT_TRUE(close_statistics(attend(in, Implementation::kCorrected, true), expected, bound_of(in)));
+  }
+  at::set_num_threads(threads);
 }
 
 // One bias for every entry of windows on the first `entries` keys, which hold about entries / keys of the weight.
@@ -133,10 +123,26 @@ TEST(CorrectedAttention, ReportsWhichRowsItRecomputed) {
 
 TEST(CorrectedAttention, RefusesWhatTorchsOperatorsDoNotGive) {
   auto in = make_inputs({.name = "refused", .attn_mask = true, .dropout = 0.5}).to(at::kFloat).with_gradients();
-  EXPECT_EQ(error_of([&] { attend(in, Implementation::kCorrected, true); }),
-            "[biased_attention] implementation must be auto, streamed or reference for this call, got corrected: "
-            "[corrected: dropout is a function of its counters, not of torch's operator] [corrected: row statistics "
-            "need every weight] [corrected: attn_mask requires a gradient, which torch's operators do not give]");
+  EXPECT_EQ(
+      error_of([&] { attend(in, Implementation::kCorrected); }),
+      "[biased_attention] implementation must be auto, streamed or reference for this call, got corrected: "
+      "[corrected: dropout is a function of its counters, not of torch's operator] [corrected: attn_mask requires "
+      "a gradient, which torch's operators do not give]");
+}
+
+// Rows of scores that do not fit into one chunk, lists of keys that do not fit into one table of them.
+TEST(CorrectedAttention, StatisticsAreTheSameInChunks) {
+  const AttentionCase c{.name = "chunks",
+                        .heads = 1,
+                        .queries = 9,
+                        .keys = 3'000'000,
+                        .width = 1,
+                        .value_width = 1,
+                        .window_entries = 40,
+                        .segments = 2};
+  const auto in = make_inputs(c).to(at::kFloat);
+  EXPECT_TRUE(
+      close_statistics(attend(in, Implementation::kCorrected, true), attend(in, Implementation::kFused, true), 2e-5));
 }
 
 TEST(CorrectedAttention, NanStaysInItsOwnRowAndOutOfRemovedKeys) {
@@ -147,9 +153,11 @@ TEST(CorrectedAttention, NanStaysInItsOwnRowAndOutOfRemovedKeys) {
   for (const auto& gradient : gradients_of(in, Implementation::kCorrected))
     EXPECT_TRUE(gradient.isfinite().all().item<bool>());
   in.q[0][0][1].fill_(std::nan(""));
-  const auto broken = attend(in, Implementation::kCorrected).output.isnan().any(-1);
-  EXPECT_EQ(broken.sum().item<std::int64_t>(), 1);
-  EXPECT_TRUE(broken[0][0][1].item<bool>());
+  const auto result = attend(in, Implementation::kCorrected, true);
+  for (const auto& broken : {result.output.isnan().any(-1), result.statistics->entropy.isnan()}) {
+    EXPECT_EQ(broken.sum().item<std::int64_t>(), 1);
+    EXPECT_TRUE(broken[0][0][1].item<bool>());
+  }
 }
 
 TEST(CorrectedAttention, ExpandedViewsAndZeroStridesAreRead) {

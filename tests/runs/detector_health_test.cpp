@@ -38,7 +38,7 @@ Detector biased_detector(DetectorOptions options) {
 
 Metrics metrics_of(const detection::DetectorOutput& output) {
   train::HealthAdapter adapter(1);
-  add_output(adapter, output, true);
+  add_output(adapter, of_all_ranks(output, *distributed::alone()), true);
   Metrics metrics;
   for (const health::Metric& metric : health::health_metrics(adapter.sample())) {
     metrics[metric.name] = metric.value;
@@ -120,7 +120,7 @@ TEST(DetectorHealth, SaysNothingOfABiasThatIsNotThere) {
   Detector plain(detection::examples::tiny_options(), 1);
   plain->eval();
   const auto output = plain->forward(batch, {.statistics = true});
-  EXPECT_TRUE(output.added_bias.empty());
+  EXPECT_TRUE(output.layer_bias.empty());
   for (const auto& [name, value] : metrics_of(output))
     EXPECT_FALSE(name.find("bias/") != std::string::npos || name.starts_with("trust/")) << name;
 }

@@ -330,4 +330,32 @@ std::vector<AttentionCase> attention_cases() {
   };
 }
 
+std::vector<AttentionCase> correctable_cases() {
+  auto cases = attention_cases();
+  std::erase_if(cases, [](const AttentionCase& c) { return !c.correctable(); });
+  cases.push_back({.name = "strong_windows_on_every_key",
+                   .batch = 2,
+                   .heads = 3,
+                   .queries = 33,
+                   .keys = 24,
+                   .window_entries = 24,
+                   .windows_per_head = true,
+                   .segments = 3,
+                   .bias_magnitude = 10});
+  cases.push_back({.name = "windows_under_masks",
+                   .batch = 2,
+                   .heads = 2,
+                   .queries = 20,
+                   .keys = 45,
+                   .window_entries = 30,
+                   .attn_mask = true,
+                   .attn_mask_shared = true,
+                   .blocked_mask = true,
+                   .key_padding = true,
+                   .key_lengths = true,
+                   .infinities = true,
+                   .dead_rows = true});
+  return cases;
+}
+
 }  // namespace camber::proof

@@ -38,6 +38,9 @@ struct AttentionCase {
 };
 
 std::vector<AttentionCase> attention_cases();
+/// Those that `corrected` takes, and what is hard for a correction: windows that hold all of the weight, strong in both
+/// directions.
+std::vector<AttentionCase> correctable_cases();
 
 struct AttentionTestInputs {
   at::Tensor q, k, v;

@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "camber/random/stream.h"
+#include "support/comparison.h"
 
 namespace camber::proof {
 
@@ -12,6 +13,25 @@ ops::AttentionOutput attend(const AttentionTestInputs& in, ops::Implementation i
   options.implementation = implementation;
   options.statistics = statistics;
   return ops::biased_attention(in.q, in.k, in.v, in.bias, options, report);
+}
+
+std::vector<std::pair<std::string, at::Tensor>> named_statistics(const ops::AttentionOutput& output) {
+  const auto& s = *output.statistics;
+  std::vector<std::pair<std::string, at::Tensor>> all = {
+      {"entropy", s.entropy}, {"largest_weight", s.largest_weight}, {"sum_of_squares", s.sum_of_squares},
+      {"change", s.change},   {"divergence", s.divergence},         {"keys_left", s.keys_left}};
+  if (s.segment_mass.defined()) all.emplace_back("segment_mass", s.segment_mass);
+  return all;
+}
+
+::testing::AssertionResult close_statistics(const ops::AttentionOutput& actual, const ops::AttentionOutput& expected,
+                                            double tolerance) {
+  const auto seen = named_statistics(actual), wanted = named_statistics(expected);
+  if (seen.size() != wanted.size()) return ::testing::AssertionFailure() << seen.size() << " of " << wanted.size();
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (auto found = close(seen[i].second.cpu(), wanted[i].second.cpu(), tolerance); !found)
+      return found << " in " << wanted[i].first;
+  return ::testing::AssertionSuccess();
 }
 
 at::Tensor loss_of(const ops::AttentionOutput& out) {

@@ -1,5 +1,9 @@
 #pragma once
+#include <string>
+#include <utility>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
 
@@ -11,6 +15,12 @@ namespace camber::proof {
 
 ops::AttentionOutput attend(const AttentionTestInputs& inputs, ops::Implementation implementation,
                             bool statistics = false, ops::AttentionReport* report = nullptr);
+
+/// The statistics that are there, with their names.
+std::vector<std::pair<std::string, at::Tensor>> named_statistics(const ops::AttentionOutput& output);
+/// Whether all of them are `close`, on whatever device; with a tolerance of 0 they have the same bits.
+::testing::AssertionResult close_statistics(const ops::AttentionOutput& actual, const ops::AttentionOutput& expected,
+                                            double tolerance);
 
 /// A fixed random weighting of the outputs, so that every element counts; a dead row's logsumexp is left out.
 at::Tensor loss_of(const ops::AttentionOutput& output);

@@ -56,6 +56,14 @@ struct AddedBias {
   torch::Tensor lidar_windows{}, camera_windows{}, lidar_segment{}, camera_segments{};
 };
 
+/// A layer's bias where it was computed. How many numbers it added its device alone knows: `added` waits for it.
+struct LayerBias {
+  ops::StructuredBias bias{};  // without gradients
+  torch::Tensor available{};   // bool [B, M]
+  std::int64_t grid_keys = 0;
+  AddedBias added() const;
+};
+
 /// L layers, B frames, Q queries, D denoising queries, C classes, X sensors, M maps.
 struct DetectorOutput {
   torch::Tensor class_logits{};      // [L, B, Q, C]
@@ -75,7 +83,7 @@ struct DetectorOutput {
   SensorAgreement agreement{};
   /// Of the cross-attention, one a layer, with statistics; rows are [B, H, D + Q], denoising queries first.
   std::vector<ops::AttentionStatistics> statistics{};
-  std::vector<AddedBias> added_bias{};  // likewise, of those queries; empty without a router
+  std::vector<LayerBias> layer_bias{};  // likewise, of those queries; empty without a router
 };
 
 /// Named parts in a fixed order: class_0, box_0, class_1, ..., denoising_class_0, denoising_box_0, ..., dense_grid,

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+
 #include <ATen/core/Tensor.h>
 
 #pragma GCC visibility push(default)  // libcamber_ops.so hides everything else
@@ -19,10 +21,13 @@ namespace camber::ops {
 ///   if (failures.defined() && failures.item<int64_t>() > 0) loss = model(batch);
 ///
 /// Backward of what was computed under a check trusts that its count was 0. The CPU is never waited for: a check has no
-/// effect there. Checks do not nest.
+/// effect there. Checks do not nest. What there is room for changes how much memory and time the assumption costs, but
+/// no bit of a result: whoever sees a check fail may give the next one the room that was missing.
 class DeferredCheck {
  public:
-  DeferredCheck();
+  static constexpr std::int64_t kUsualCameras = 2;
+  /// Room for queries that lie in so many cameras.
+  explicit DeferredCheck(std::int64_t cameras = kUsualCameras);
   ~DeferredCheck();
   DeferredCheck(const DeferredCheck&) = delete;
   DeferredCheck& operator=(const DeferredCheck&) = delete;
@@ -31,11 +36,18 @@ class DeferredCheck {
   const at::Tensor& failures() const { return failures_; }
   /// Adds what an operator counted, a whole number on its device.
   void add(const at::Tensor& count);
+
+  std::int64_t cameras() const { return cameras_; }
+  /// int64 [] on the device: the most cameras that a query lay in; undefined where nobody had to know.
+  const at::Tensor& most_cameras() const { return most_cameras_; }
+  /// Tells in how many cameras a query lies, at most.
+  void tell_cameras(const at::Tensor& most);
   /// The check that lives on this thread and holds for tensors of this device, or nullptr.
   static DeferredCheck* current(const c10::Device& device);
 
  private:
-  at::Tensor failures_;
+  std::int64_t cameras_;
+  at::Tensor failures_, most_cameras_;
 };
 
 }  // namespace camber::ops

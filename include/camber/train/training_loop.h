@@ -178,6 +178,7 @@ class TrainingLoop {
   std::vector<std::vector<double>> scale_starts_;  // of each scale, element by element, at step 0
   GradientGuard guard_;
   KeptBuffers batch_buffers_;  // as they were before the batch at hand, on another device than the CPU
+  std::int64_t cameras_;       // room of the next ops::DeferredCheck
   LossScale loss_scale_;
   health::StepGuard step_guard_;
   std::unique_ptr<ExponentialAverage> average_;
