@@ -9,6 +9,10 @@ if(NOT DEFINED Torch_DIR)
     set(Torch_DIR "${camber_torch_first}" CACHE PATH "Folder of TorchConfig.cmake")
   endif()
 endif()
+# The wheel has kineto inside of libtorch_cpu.so; TorchConfig.cmake looks for a library of its own and warns without it.
+if(NOT kineto_LIBRARY)
+  set(kineto_LIBRARY torch CACHE STRING "Where LibTorch's profiler is" FORCE)
+endif()
 find_package(Torch REQUIRED)
 
 # The wheel's headers are not ours to warn about, and its link interface names them with -I.

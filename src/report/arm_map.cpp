@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "camber/report/study_report.h"
 #include "report/page_parts.h"
+#include "report/study_parts.h"
 
 namespace camber::report {
 namespace {
@@ -52,12 +52,12 @@ std::string cell_text(double x, double y, const std::string& text, const char* a
 
 // A long condition in lines that fit its column, cut after ':' and '_'.
 std::vector<std::string> heading_lines(const std::string& measure) {
-  constexpr std::size_t kLetters = 14;
+  constexpr std::size_t kLetters = 14;  // what a column has room for
   std::vector<std::string> lines(1);
   for (std::size_t from = 0; from < measure.size();) {
     const std::size_t end = std::min(measure.find_first_of(":_", from), measure.size() - 1) + 1;
     const std::string part = measure.substr(from, end - from);
-    if (measure.size() > kLetters + 3 && !lines.back().empty() && lines.back().size() + part.size() > kLetters)
+    if (measure.size() > kLetters && !lines.back().empty() && lines.back().size() + part.size() > kLetters)
       lines.emplace_back();
     lines.back() += part;
     from = end;
@@ -90,11 +90,41 @@ std::vector<std::pair<std::string, Row>> rows_of(const study::StudyResults& resu
   return rows;
 }
 
+std::vector<std::string> measures_of(const study::StudyPlan& plan) {
+  std::vector<std::string> measures = {study::kOutcome};
+  measures.insert(measures.end(), plan.conditions.begin(), plan.conditions.end());
+  return measures;
+}
+
+std::string text_of(const Shade& cell) {
+  return cell.is_difference ? study::signed_points(cell.value) : fmt::format("{:.1f}", 100 * cell.value);
+}
+
+constexpr const char* kMapWords =
+    "mAP (grey), and what other arms add to the reference, in points; arms from scratch add to the one from scratch "
+    "(*: few seeds, no verdict)";
+
 }  // namespace
 
+Table arm_table(const study::StudyResults& results) {
+  const std::vector<std::string> measures = measures_of(results.plan);
+  Table table{.title = "What each arm adds", .note = kMapWords, .columns = {"arm"}};
+  table.columns.insert(table.columns.end(), measures.begin(), measures.end());
+  for (const auto& [title, row] : rows_of(results, measures)) {
+    std::vector<std::string> cells = {title};
+    std::vector<double> shades = {std::nan("")};
+    for (const auto& cell : row) {
+      cells.push_back(cell ? text_of(*cell) : "");
+      shades.push_back(cell && cell->is_difference ? cell->of_largest : std::nan(""));
+    }
+    table.rows.push_back(std::move(cells));
+    table.shades.push_back(std::move(shades));
+  }
+  return table;
+}
+
 std::string arm_map(const study::StudyResults& results) {
-  std::vector<std::string> measures = {study::kOutcome};
-  measures.insert(measures.end(), results.plan.conditions.begin(), results.plan.conditions.end());
+  const std::vector<std::string> measures = measures_of(results.plan);
   const auto rows = rows_of(results, measures);
   const double width = kArms + kCell * static_cast<double>(measures.size()) + kFoot;
   const double height = kHead + kLine * static_cast<double>(rows.size()) + kFoot;
@@ -102,10 +132,7 @@ std::string arm_map(const study::StudyResults& results) {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
       "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
       width, height);
-  svg += cell_text(kFoot, 18,
-                   "mAP (grey), and what other arms add to the reference, in points; arms from scratch add to the one "
-                   "from scratch (*: few seeds, no verdict)",
-                   "start");
+  svg += cell_text(kFoot, 18, kMapWords, "start");
   for (std::size_t column = 0; column < measures.size(); ++column) {
     const std::vector<std::string> lines = heading_lines(measures[column]);
     for (std::size_t line = 0; line < lines.size(); ++line)
@@ -121,8 +148,7 @@ std::string arm_map(const study::StudyResults& results) {
       const double x = kArms + kCell * static_cast<double>(column);
       svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n", x + 1, y + 1,
                          kCell - 2, kLine - 2, cell.is_difference ? colour_of(cell.of_largest) : "#eeeeee");
-      svg += cell_text(x + kCell / 2, y + 17,
-                       cell.is_difference ? study::signed_points(cell.value) : fmt::format("{:.1f}", 100 * cell.value));
+      svg += cell_text(x + kCell / 2, y + 17, text_of(cell));
     }
     y += kLine;
   }

@@ -71,9 +71,21 @@ struct BlockWriter {
   std::string operator()(const Table& table) const {
     const std::string rows = list(
         table.rows, [](const auto& row) { return list(row, json::quoted); });
-    return fmt::format("{{\"kind\":\"table\",\"title\":{},\"note\":{},\"columns\":{},\"rows\":{},\"bar_columns\":{}}}",
-                       json::quoted(table.title), json::quoted(table.note), list(table.columns, json::quoted), rows,
-                       list(table.bar_columns, [](std::size_t column) { return std::to_string(column); }));
+    return fmt::format(
+        "{{\"kind\":\"table\",\"title\":{},\"note\":{},\"columns\":{},\"rows\":{},\"bar_columns\":{},\"shades\":{}}}",
+        json::quoted(table.title), json::quoted(table.note), list(table.columns, json::quoted), rows,
+        list(table.bar_columns, [](std::size_t column) { return std::to_string(column); }),
+        list(table.shades, numbers));
+  }
+  std::string operator()(const Intervals& plot) const {
+    const std::string rows = list(plot.rows, [](const Interval& one) {
+      return fmt::format("{{\"label\":{},\"low\":{},\"mean\":{},\"high\":{},\"words\":{}}}", json::quoted(one.label),
+                         number(one.low), number(one.mean), number(one.high), json::quoted(one.words));
+    });
+    return fmt::format(
+        "{{\"kind\":\"intervals\",\"title\":{},\"note\":{},\"margin\":{},\"from\":{},\"to\":{},\"ticks\":{},\"rows\":{}}}",
+        json::quoted(plot.title), json::quoted(plot.note), number(plot.margin), number(plot.from), number(plot.to),
+        numbers(plot.ticks), rows);
   }
   std::string operator()(const Images& images) const {
     return "{\"kind\":\"images\",\"images\":" +

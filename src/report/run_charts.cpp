@@ -45,7 +45,9 @@ std::set<std::string> groups(const SeriesByName& series, std::string_view prefix
 // The curve of every scale first, what explains it after.
 Section scale_section(const SeriesByName& series, const RunReportOptions& options) {
   Section section{.title = "Scale",
-                  .lead = "How strong the bias may be. It should settle inside its bounds and below the warn line."};
+                  .lead =
+                      "The learnable scale step by step, between its bounds. It should settle inside them and below "
+                      "the warn line."};
   const std::set<std::string> names = groups(series, "scale/", "/value");
   for (const std::string& name : names) {
     const std::string group = "scale/" + name + "/";
@@ -57,29 +59,25 @@ Section scale_section(const SeriesByName& series, const RunReportOptions& option
     add_chart(section, {.title = scale_heading(name)}, course, options.points);
   }
   for (const std::string& name : names) {
-    const std::string group = "scale/" + name + "/";
-    std::vector<RawSeries> gradient, bound;
-    add_if_there(gradient, series, group + "gradient", "gradient");
+    std::vector<RawSeries> gradient;
+    add_if_there(gradient, series, "scale/" + name + "/gradient", "gradient");
     add_chart(section,
-              {.title = "Gradient of " + scale_title(name),
+              {.title = "Gradient of " + scale_words(name),
                .note = "of the raw value; 0 for long means that it cannot learn"},
               gradient, options.points);
-    add_if_there(bound, series, group + "headroom", "headroom");
-    add_if_there(bound, series, group + "at_bound", "steps at a bound");
+  }
+  for (const std::string& name : names) {
+    std::vector<RawSeries> bound;
+    add_if_there(bound, series, "scale/" + name + "/headroom", "headroom");
+    add_if_there(bound, series, "scale/" + name + "/at_bound", "steps at a bound");
     add_chart(section,
-              {.title = "Room of " + scale_title(name),
+              {.title = "Room of " + scale_words(name),
                .note = "share of the range left above; share of all steps held at a bound",
                .y_min = 0,
                .y_max = 1},
               bound, options.points);
   }
   return section;
-}
-
-// "segments/lidar" is added to a whole sensor, "lidar" in windows on it.
-std::string bias_title(const std::string& name) {
-  constexpr std::string_view kSegments = "segments/";
-  return name.starts_with(kSegments) ? name.substr(kSegments.size()) + " as a whole" : name;
 }
 
 // One chart a sensor over all layers, and one with a line a layer where the run told of layers.
@@ -98,10 +96,10 @@ void add_biases(Section& section, const SeriesByName& series, const RunReportOpt
     add_if_there(bias, series, "effective_bias/" + name + "/mean", "mean");
     const bool whole = name.starts_with("segments/");
     add_chart(section,
-              {.title = "Effective bias, " + bias_title(name),
+              {.title = "Effective bias, " + bias_words(name),
                .note = whole ? "|w| * segment scale, over queries" : "|w| * scale * g, over queries"},
               bias, options.points);
-    add_chart(section, {.title = "Effective bias by layer, " + bias_title(name), .note = "means"}, by_layer[name],
+    add_chart(section, {.title = "Effective bias by layer, " + bias_words(name), .note = "means"}, by_layer[name],
               options.points);
   }
 }
@@ -207,15 +205,23 @@ Section prototype_section(const SeriesByName& series, const RunReportOptions& op
 
 }  // namespace
 
-std::string scale_title(const std::string& name) {
+std::string bias_words(const std::string& name) {
+  constexpr std::string_view kSegments = "segments/";
+  return name.starts_with(kSegments) ? name.substr(kSegments.size()) + " as a whole" : name;
+}
+
+std::string scale_words(const std::string& name) {
   constexpr std::string_view kUsual = "head.attention_bias.";
-  return name.starts_with(kUsual) ? name.substr(kUsual.size()) : name;
+  std::string words = name.starts_with(kUsual) ? name.substr(kUsual.size()) : name;
+  if (words.ends_with("scale"))
+    for (char& letter : words)
+      if (letter == '_' || letter == '.') letter = ' ';
+  return words;
 }
 
 std::string scale_heading(const std::string& name) {
-  std::string title = scale_title(name);
+  std::string title = scale_words(name);
   if (!title.ends_with("scale")) return "Scale " + title;
-  std::replace(title.begin(), title.end(), '_', ' ');
   if (title[0] >= 'a' && title[0] <= 'z') title[0] = static_cast<char>(title[0] - 'a' + 'A');
   return title;
 }

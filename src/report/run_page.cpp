@@ -59,12 +59,22 @@ std::string health_words(const health::Findings& findings) {
   return words.empty() ? "nothing to say" : words;
 }
 
-std::string percent(double share) {
-  return std::isfinite(share) ? fmt::format("{:.1f} %", 100 * share) : "not finite";
+std::vector<Tile> scale_tiles(const SeriesByName& series) {
+  constexpr std::size_t kMost = 3;  // one a head would fill the page
+  std::vector<Tile> tiles;
+  for (const auto& [name, one] : series) {
+    if (!name.starts_with("scale/") || !name.ends_with("/value") || one.values.empty()) continue;
+    const std::string group = name.substr(0, name.size() - 5);
+    tiles.push_back({scale_heading(name.substr(6, name.size() - 12)), readable(one.values.back()),
+                     "bounds " + readable(last_value(series, group + "min")) + " to " +
+                         readable(last_value(series, group + "max"))});
+    if (tiles.size() == kMost) break;
+  }
+  return tiles;
 }
 
-std::vector<Tile> tiles_of(const std::vector<health::Record>& records, const SeriesByName& series,
-                           const health::Findings& findings) {
+std::vector<Tile> tiles_of(const std::filesystem::path& run, const std::vector<health::Record>& records,
+                           const SeriesByName& series, const health::Findings& findings) {
   std::vector<Tile> tiles;
   if (!records.empty()) {
     const double seconds = records.back().time - records.front().time;
@@ -72,15 +82,10 @@ std::vector<Tile> tiles_of(const std::vector<health::Record>& records, const Ser
   }
   if (const auto loss = series.find("loss/total"); loss != series.end())
     tiles.push_back({"Loss", readable(loss->second.values.back()), "from " + readable(loss->second.values.front())});
-  for (const auto& [name, one] : series) {
-    if (!name.starts_with("scale/") || !name.ends_with("/value") || one.values.empty()) continue;
-    const std::string group = name.substr(0, name.size() - 5);
-    tiles.push_back({scale_heading(name.substr(6, name.size() - 12)), readable(one.values.back()),
-                     "bounds " + readable(last_value(series, group + "min")) + " to " +
-                         readable(last_value(series, group + "max"))});
-    if (tiles.size() >= 4) break;  // one a head would fill the page
-  }
-  if (series.contains("validation/mean_ap"))
+  for (Tile& tile : scale_tiles(series)) tiles.push_back(std::move(tile));
+  if (auto reached = result_tile(run))
+    tiles.push_back(std::move(*reached));
+  else if (series.contains("validation/mean_ap"))
     tiles.push_back({"mAP", percent(last_value(series, "validation/mean_ap")),
                      "NDS " + percent(last_value(series, "validation/nd_score"))});
   tiles.push_back(
@@ -107,6 +112,10 @@ std::string readable(double value) {
   return fmt::format("{:.4g}", value);
 }
 
+std::string percent(double share) {
+  return std::isfinite(share) ? fmt::format("{:.1f} %", 100 * share) : "not finite";
+}
+
 Page run_page(const std::filesystem::path& run, const RunReportOptions& options) {
   if (!std::filesystem::exists(run / "metrics.jsonl"))
     throw std::invalid_argument(
@@ -118,7 +127,7 @@ Page run_page(const std::filesystem::path& run, const RunReportOptions& options)
   const std::filesystem::path named = run.has_filename() ? run : run.parent_path();
   Page page{.title = named.filename().string(),
             .subtitle = finished ? "a finished run" : "a run without a result yet",
-            .tiles = tiles_of(records, series, findings),
+            .tiles = tiles_of(run, records, series, findings),
             .refresh_seconds = finished ? 0 : options.refresh_seconds};
   constexpr double kYear9999 = 253402300800;  // seconds
   if (!records.empty() && records.back().time >= 0 && records.back().time < kYear9999)

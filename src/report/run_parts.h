@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,12 +23,19 @@ std::vector<Section> result_sections(const std::filesystem::path& run, const Ser
 /// A chart of one series, or none when it is not there.
 void add_chart(Section& section, Chart chart, const std::vector<RawSeries>& series, std::size_t points);
 
-/// How a scale is called on the page: without the path that every detector's has.
-std::string scale_title(const std::string& name);
-/// The same as a heading: "Scale bias", "Segment scale", "Locality scale".
+/// What a finished run reached, in one value: mAP, or the accuracy of a few-shot run's first setting.
+std::optional<Tile> result_tile(const std::filesystem::path& run);
+
+/// How a scale is called on the page: without the path that every detector's has, "segment scale".
+std::string scale_words(const std::string& name);
+/// "segments/lidar" is added to a whole sensor, "lidar" in windows on it: "lidar as a whole", "lidar".
+std::string bias_words(const std::string& name);
+/// A scale's name as a heading: "Scale bias", "Segment scale", "Locality scale".
 std::string scale_heading(const std::string& name);
 
 /// "12,345"; "0.4213"; four significant digits.
 std::string readable(double value);
+/// "52.3 %".
+std::string percent(double share);
 
 }  // namespace camber::report

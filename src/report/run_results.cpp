@@ -156,12 +156,28 @@ Images read_images(const std::filesystem::path& folder) {
 
 }  // namespace
 
+std::optional<Tile> result_tile(const std::filesystem::path& run) {
+  const std::filesystem::path file = run / "result.json";
+  std::optional<Tile> tile;
+  if (!std::filesystem::exists(file)) return tile;
+  refuse_other_forms(run, file, [&] {
+    const Json result = read_json(file);
+    if (!result.is_object()) return;
+    if (result.contains("clean")) {
+      const Json& clean = result.at("clean");
+      tile = {"mAP", percent(number(clean, "mean_ap")), "NDS " + percent(number(clean, "nd_score"))};
+    } else if (result.contains("settings") && !result.at("settings").empty()) {
+      const Json& first = result.at("settings").front();
+      tile = {"Accuracy", percent(number(first, "accuracy")),
+              fmt::format("{}, chance {}", first.value("name", ""), percent(number(first, "chance")))};
+    }
+  });
+  return tile;
+}
+
 std::vector<Section> result_sections(const std::filesystem::path& run, const SeriesByName& series,
                                      const RunReportOptions& options) {
-  Section results{.title = "Results"}, images{.title = "Images",
-                                              .lead =
-                                                  "Right and wrong cases from above: true boxes, found boxes, and whom "
-                                                  "each query trusted."};
+  Section results{.title = "Results"}, images{.title = "Images"};
   const std::filesystem::path result = run / "result.json", curves = run / "curves.json";
   if (std::filesystem::exists(result)) refuse_other_forms(run, result, [&] { add_tables(results, result); });
   std::vector<RawSeries> validation;

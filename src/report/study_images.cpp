@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "camber/drawing/chart.h"
-#include "camber/report/study_report.h"
+#include "report/study_parts.h"
 
 namespace camber::report {
 namespace {
@@ -55,9 +55,7 @@ std::string charts_of(const study::StudyResults& results, std::initializer_list<
 std::vector<StudyImage> study_images(const study::StudyResults& results) {
   using enum study::ArmRole;
   const study::StudyAnalysis analysis = study::analyze(results.plan, results.records);
-  std::vector<study::Comparison> main;
-  if (analysis.primary) main.push_back(*analysis.primary);
-  main.insert(main.end(), analysis.secondary.begin(), analysis.secondary.end());
+  const std::vector<study::Comparison> main = main_comparisons(analysis);
   std::vector<StudyImage> images = {{"arms", "Arms by faults", arm_map(results)}};
   if (!main.empty())
     images.push_back({"differences", "Main arms; the first row was fixed beforehand", forest_plot(results.plan, main)});

@@ -5,10 +5,11 @@
 #include <fmt/format.h>
 
 #include "camber/config/options.h"
-#include "camber/report/study_report.h"
 #include "camber/study/findings.h"
 #include "camber/study/results.h"
 #include "camber/study/tables.h"
+#include "report/run_parts.h"
+#include "report/study_parts.h"
 
 namespace camber::report {
 namespace {
@@ -45,7 +46,7 @@ std::vector<Tile> tiles_of(const study::StudyResults& results, const study::Stud
 
 Section findings_section(const study::StudyResults& results) {
   Sentences sentences;
-  for (const std::string& text : study::findings(results)) sentences.push_back({.severity = "note", .text = text});
+  for (const std::string& text : study::findings(results)) sentences.push_back({.text = text});
   Section section{.title = "In words", .lead = "Made from the records; verdicts only when all seeds are in."};
   if (!sentences.empty()) section.blocks.emplace_back(std::move(sentences));
   return section;
@@ -64,20 +65,29 @@ Section gates_section(const study::StudyAnalysis& analysis) {
   return section;
 }
 
-void add_image(Section& section, const std::vector<StudyImage>& images, const std::string& name) {
-  for (const StudyImage& image : images)
-    if (image.name == name) section.blocks.emplace_back(Images{{image.title, "image/svg+xml", image.svg}});
+void add_intervals(Section& section, const study::StudyPlan& plan, const std::vector<study::Comparison>& comparisons,
+                   const std::string& note) {
+  if (comparisons.empty()) return;
+  Intervals plot = intervals_of(plan, comparisons);
+  plot.note = note;
+  section.blocks.emplace_back(std::move(plot));
 }
 
-Section differences_section(const study::StudyResults& results, const std::vector<StudyImage>& images) {
+Section differences_section(const study::StudyResults& results, const study::StudyAnalysis& analysis) {
   Section section{.title = "Paired differences",
                   .lead = "Each row is an arm less the one it is compared with, over the same seeds."};
-  add_image(section, images, "differences");
-  add_image(section, images, "exploratory");
+  add_intervals(section, results.plan, main_comparisons(analysis), "Main arms; the first row was fixed beforehand.");
+  add_intervals(section, results.plan, analysis.exploratory, "Exploratory rows.");
   add_table(section, study::primary_table(results));
   add_table(section, study::secondary_table(results));
   add_table(section, study::exploratory_table(results));
   return section;
+}
+
+// "scale/head.attention_bias.segment_scale/value" of a record as a reader calls it: "segment scale".
+std::string curve_words(const std::string& name, const std::string& prefix) {
+  const std::string part = name.substr(prefix.size(), name.rfind('/') - prefix.size());
+  return prefix == "scale/" ? scale_words(part) : bias_words(part);
 }
 
 // One chart an arm and value, one curve a seed.
@@ -98,7 +108,7 @@ Section curves_section(const study::StudyResults& results, const std::string& ti
                           .x = {found->second.steps.begin(), found->second.steps.end()},
                           .values = found->second.values});
       }
-      Chart chart{.title = fmt::format("{}: {}", arm.shown(), name)};
+      Chart chart{.title = fmt::format("{}: {}", arm.shown(), curve_words(name, prefix))};
       put_series(chart, series, kCurvePoints);
       section.blocks.emplace_back(std::move(chart));
     }
@@ -111,12 +121,11 @@ Section curves_section(const study::StudyResults& results, const std::string& ti
 Page study_page(const std::filesystem::path& path) {
   const study::StudyResults results = study::read_study(path);
   const study::StudyAnalysis analysis = study::analyze(results.plan, results.records);
-  const std::vector<StudyImage> images = study_images(results);
   Page page{.title = results.plan.title,
             .subtitle = fmt::format("{} arms, {} records", results.plan.arms.size(), results.records.size()),
             .tiles = tiles_of(results, analysis)};
   Section arms{.title = "Arms by faults"}, controls{.title = "Controls"}, cost{.title = "Scales and time"};
-  add_image(arms, images, "arms");
+  if (Table map = arm_table(results); !map.rows.empty()) arms.blocks.emplace_back(std::move(map));
   add_table(arms, study::arms_table(results));
   add_table(arms, study::resilience_table(results));
   add_table(controls, study::controls_table(results));
@@ -127,7 +136,7 @@ Page study_page(const std::filesystem::path& path) {
   page.sections = {findings_section(results),
                    gates_section(analysis),
                    arms,
-                   differences_section(results, images),
+                   differences_section(results, analysis),
                    controls,
                    cost,
                    curves_section(results, "Scale curves", "scale/"),

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -29,6 +30,19 @@ std::vector<double> over_five(const std::vector<double>& values, const Detection
     means.push_back(detection::smoothed({end - (kFrames - 1), end}, values[last]));
   }
   return known_ones(means);
+}
+
+// Nothing can be said of a threshold before both of its ends are known.
+void check_known(const std::string& frames, double mean) {
+  if (std::isnan(mean))
+    throw std::runtime_error(
+        fmt::format("[agreement] the agreement of {} must be known, got no frame where it is: a sensor is absent, or "
+                    "the dense heads show no object",
+                    frames));
+}
+
+std::string column(double value, int width) {
+  return std::isnan(value) ? fmt::format("{:>{}}", "-", width) : fmt::format("{:>{}.4f}", value, width);
 }
 
 }  // namespace
@@ -74,6 +88,8 @@ AgreementCalibration calibrate_agreement(const detection::Detector& detector, co
                               .frames = std::ssize(agreement[0]),
                               .not_known = std::ssize(agreement[0]) - std::ssize(clean)};
   result.faults = agreement_separations(request, agreement[0], names, {agreement.begin() + 1, agreement.end()});
+  check_known("clean frames", result.clean_mean);
+  for (const AgreementSeparation& one : result.faults) check_known("frames under " + one.fault, one.mean);
   double under = 0;
   for (const AgreementSeparation& one : result.faults) under += one.mean / static_cast<double>(result.faults.size());
   result.threshold = (result.clean_mean + under) / 2;
@@ -91,7 +107,10 @@ std::string AgreementCalibration::to_text() const {
                                  threshold, clean_mean, frames, not_known);
   text += fmt::format("{:<28}{:>12}{:>12}{:>16}\n", "fault", "agreement", "AUC", "AUC, 5 frames");
   for (const AgreementSeparation& one : faults)
-    text += fmt::format("{:<28}{:>12.4f}{:>12.4f}{:>16.4f}\n", one.fault, one.mean, one.area, one.area_of_five);
+    text += fmt::format("{:<28}{}{}{}\n", one.fault, column(one.mean, 12), column(one.area, 12),
+                        column(one.area_of_five, 16));
+  if (std::any_of(faults.begin(), faults.end(), [](const auto& one) { return std::isnan(one.area_of_five); }))
+    text += "-: not known, for want of five frames in a row of one scene\n";
   return text;
 }
 

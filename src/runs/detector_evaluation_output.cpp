@@ -35,7 +35,8 @@ std::string trust_table(const FaultReport& report, int width) {
     const TrustRecord& trust = condition.trust;
     text << std::left << std::setw(width) << condition.name << std::right;
     if (trust.lidar.empty()) {
-      text << std::setw(8) << "-\n";
+      text << std::setw(8) << "-"
+           << "\n";
       continue;
     }
     text << number_text(mean_of(trust.lidar)) << number_text(area_under_curve(trust.lidar, clean.lidar))
@@ -165,7 +166,9 @@ std::string FaultReport::to_csv() const {
   text << ",resilience";
   for (const eval::ClassMetrics& entry : clean().classes) text << ",ap_" << eval::name_of(entry.label);
   const TrustRecord& sound = conditions.front().trust;
+  const std::vector<double> agreed = known_agreement(conditions.front());
   if (!sound.lidar.empty()) text << ",trust_lidar,trust_lidar_auc,trust_camera,trust_camera_auc";
+  if (!agreed.empty()) text << ",agreement,agreement_auc";
   text << "\n";
   const auto number = [](double value) { return std::isnan(value) ? std::string() : config::write_number(value); };
   for (const ConditionReport& condition : conditions) {
@@ -181,6 +184,10 @@ std::string FaultReport::to_csv() const {
       else
         text << "," << number(mean_of(trust.lidar)) << "," << number(area_under_curve(trust.lidar, sound.lidar)) << ","
              << number(mean_of(trust.camera)) << "," << number(area_under_curve(trust.camera, sound.camera));
+    }
+    if (!agreed.empty()) {
+      const std::vector<double> known = known_agreement(condition);
+      text << "," << number(mean_of(known)) << "," << number(area_under_curve(known, agreed));
     }
     text << "\n";
   }

@@ -206,12 +206,14 @@ void Run::after_step(const train::StepReport& report) {
     session_.record(report.step, std::move(metrics));
   }
   if (request_.after_step && is_first()) {
-    std::string note = fmt::format("loss {:.6g}", std::round(1000 * report.loss) / 1000);
+    // Short enough for a terminal of 80 columns with three scales, beside the time that is left.
+    std::string note = fmt::format("loss {:.4g}", report.loss);
     for (const train::NamedScale& entry : loop_.projector().scales()) {
-      const std::string short_name = entry.name.substr(entry.name.rfind('.') + 1);
-      note += fmt::format(", {} {:.6g}", short_name, std::round(1000 * mean_value(entry.scale)) / 1000);
+      std::string name = entry.name.substr(entry.name.rfind('.') + 1);
+      if (name.ends_with("_scale")) name.resize(name.size() - 6);
+      note += fmt::format(", {} {:.3g}", name, mean_value(entry.scale));
     }
-    request_.after_step(report, session_.findings().empty() ? note : note + "; " + session_.findings().back());
+    request_.after_step(report, note);
   }
 }
 

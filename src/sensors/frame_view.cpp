@@ -120,10 +120,10 @@ void draw_labels(Canvas& canvas, const std::vector<std::pair<const BoxMark*, Rec
   }
 }
 
-// What a view of any kind does with its boxes: `draw` says where a box's lines run.
+// What a view of any kind does with its boxes: `draw` says where a box's lines run; labels keep off `words`.
 template <class Draw>
-void draw_marks(Canvas& canvas, const Rectangle& panel, std::span<const BoxMark> marks, const Rectangle& name,
-                const Pen& pen, const Draw& draw) {
+void draw_marks(Canvas& canvas, const Rectangle& panel, std::span<const BoxMark> marks,
+                std::span<const Rectangle> words, const Pen& pen, const Draw& draw) {
   const bool any_found = std::any_of(marks.begin(), marks.end(), [](const BoxMark& mark) { return mark.found; });
   BoxPainter painter(canvas, panel, pen, any_found);
   std::vector<std::pair<const BoxMark*, Rectangle>> drawn;
@@ -135,7 +135,7 @@ void draw_marks(Canvas& canvas, const Rectangle& panel, std::span<const BoxMark>
       if (const auto bounds = painter.end()) drawn.emplace_back(&mark, *bounds);
     }
   drawing::LabelLayout layout(panel);
-  layout.avoid(name);
+  for (const Rectangle& taken : words) layout.avoid(taken);
   draw_labels(canvas, drawn, layout, pen);
 }
 
@@ -210,15 +210,22 @@ class ViewFromAbove {
   const KeyFrame& frame_;
 };
 
-void draw_rings(Canvas& canvas, const Rectangle& panel, const ViewFromAbove& view, double range, const Pen& pen) {
+// Circles round the car with their distances; where those stand.
+std::vector<Rectangle> draw_rings(Canvas& canvas, const Rectangle& panel, const ViewFromAbove& view, double range,
+                                  const Pen& pen) {
+  std::vector<Rectangle> taken;
   const double step = range > 60 ? 20 : 10;
   for (double radius = step; radius < range; radius += step) {
     canvas.circle(view.middle(), radius * view.scale(),
                   {.colour = {70, 78, 88}, .width = 0.8 * pen.unit, .opacity = 0.8});
     const std::string words = std::to_string(static_cast<int>(radius)) + " m";
     const Position at{view.middle().x + 3 * pen.unit, view.middle().y - radius * view.scale() + 3 * pen.unit};
-    if (at.y > panel.top) canvas.text(at, words, {120, 130, 142}, 0.85 * pen.text());
+    if (at.y <= panel.top) continue;
+    const double size = 0.85 * pen.text();
+    canvas.text(at, words, {120, 130, 142}, size);
+    taken.push_back({at.x, at.y, at.x + drawing::text_width(words, size), at.y + drawing::kTextHeight * size});
   }
+  return taken;
 }
 
 void draw_ego(Canvas& canvas, const ViewFromAbove& view) {
@@ -273,7 +280,7 @@ void draw_camera(Canvas& canvas, const Rectangle& panel, const KeyFrame& frame, 
   paste_scaled(canvas, panel, view.image);
   if (options.points_in_images) draw_points(canvas, panel, frame, view.camera, pen);
   const Rectangle name = draw_name(canvas, panel, view.camera.name, pen);
-  draw_marks(canvas, panel, marks, name, pen,
+  draw_marks(canvas, panel, marks, std::span(&name, 1), pen,
              [&](BoxPainter& painter, const geometry::Box& box) { draw_box_edges(painter, panel, view.camera, box); });
 }
 
@@ -281,7 +288,7 @@ void draw_bird_eye(Canvas& canvas, const Rectangle& panel, const KeyFrame& frame
                    const FrameImageOptions& options, const Pen& pen) {
   canvas.fill_rectangle({panel.left, panel.top}, width_of(panel), height_of(panel), kNight);
   const ViewFromAbove view(panel, frame, options.range);
-  draw_rings(canvas, panel, view, options.range, pen);
+  const std::vector<Rectangle> distances = draw_rings(canvas, panel, view, options.range, pen);
   for (const LidarPoint& p : frame.points) {
     const geometry::Vector3 ego = view.ego({p.x, p.y, p.z});
     if (!view.holds(ego)) continue;
@@ -292,7 +299,7 @@ void draw_bird_eye(Canvas& canvas, const Rectangle& panel, const KeyFrame& frame
     canvas.fill_circle(at, std::max(0.5, 0.55 * pen.unit), colour, ground ? 0.7 : 0.9);
   }
   draw_ego(canvas, view);
-  draw_marks(canvas, panel, marks, {}, pen, [&](BoxPainter& painter, const geometry::Box& box) {
+  draw_marks(canvas, panel, marks, distances, pen, [&](BoxPainter& painter, const geometry::Box& box) {
     if (!view.holds(view.ego(box.center))) return;
     const auto corners = box.corners();
     const Position outline[] = {view.at(corners[2]), view.at(corners[3]), view.at(corners[7]), view.at(corners[6])};

@@ -221,7 +221,8 @@ StudyTable agreement_table(const StudyResults& results) {
   const auto mean_value = [&runs](const std::string& name) {
     std::vector<double> values;
     for (const RunRecord* run : runs)
-      if (const auto found = run->values.find(name); found != run->values.end()) values.push_back(found->second);
+      if (const auto found = run->values.find(name); found != run->values.end() && std::isfinite(found->second))
+        values.push_back(found->second);
     return values.empty() ? std::string("-") : fmt::format("{:.3f}", mean_and_deviation(values).mean);
   };
   for (const std::string& key : keys) {

@@ -28,6 +28,12 @@ class RunPage : public storage::ScratchFolder {
   static bool contains(const std::vector<std::string>& list, const std::string& word) {
     return std::find(list.begin(), list.end(), word) != list.end();
   }
+  // Value and detail by label.
+  static std::map<std::string, std::pair<std::string, std::string>> tiles_of(const json& page) {
+    std::map<std::string, std::pair<std::string, std::string>> tiles;
+    for (const json& tile : page["tiles"]) tiles[tile["label"]] = {tile["value"], tile["detail"]};
+    return tiles;
+  }
 };
 
 TEST_F(RunPage, ShowsAllThatAFinishedRunHolds) {
@@ -116,6 +122,22 @@ TEST_F(RunPage, ShowsTheScalesOfADetectorFirst) {
       }
 }
 
+TEST_F(RunPage, HasATileForEachOfAFewScales) {
+  health::write_made_run(folder_, {.steps = 20});
+  std::ofstream(folder_ / "metrics.jsonl", std::ios::app)
+      << R"({"step":30,"time":1,"scale/head.attention_bias.segment_scale/value":3.5,)"
+      << R"("scale/head.attention_bias.segment_scale/min":0,"scale/head.attention_bias.segment_scale/max":10,)"
+      << R"("scale/sap.scale/value":25,"scale/sap.scale/gradient":0.5,"scale/x/value":1})"
+      << "\n";
+  const json page = json::parse(to_json(run_page(folder_)));
+  auto tiles = tiles_of(page);
+  EXPECT_EQ(tiles["Segment scale"], std::pair(std::string("3.5"), std::string("bounds 0 to 10")));
+  EXPECT_TRUE(tiles.contains("Scale bias"));
+  EXPECT_EQ(tiles["Sap scale"].first, "25");
+  EXPECT_FALSE(tiles.contains("Scale x")) << "a fourth would fill the page";
+  EXPECT_TRUE(contains(titles(page), "Gradient of sap scale"));
+}
+
 TEST_F(RunPage, ShowsTheAccuraciesOfAFewshotRun) {
   health::write_made_run(folder_, {.steps = 20, .finished = false});
   storage::write_file(
@@ -124,6 +146,7 @@ TEST_F(RunPage, ShowsTheAccuraciesOfAFewshotRun) {
       R"("chance": 0.2}]})");
   const json page = json::parse(to_json(run_page(folder_)));
   EXPECT_EQ(page["sections"][0]["title"], "Scale");
+  EXPECT_EQ(tiles_of(page)["Accuracy"], std::pair(std::string("51.2 %"), std::string("5-way 1-shot, chance 20.0 %")));
   bool found = false;
   for (const json& section : page["sections"])
     for (const json& block : section["blocks"])
@@ -151,10 +174,10 @@ TEST_F(RunPage, ShowsWhatBroke) {
                       "{\"clean\": {\"mean_ap\": 0.1, \"nd_score\": -Infinity}, \"faults\": {}, "
                       "\"mean_resilience\": Infinity}");
   const json page = json::parse(to_json(run_page(folder_)));
-  std::map<std::string, std::string> tiles;
-  for (const json& tile : page["tiles"]) tiles[tile["label"]] = tile["value"];
-  EXPECT_EQ(tiles["Loss"], "not finite");
-  EXPECT_EQ(tiles["mAP"], "not finite");
+  EXPECT_EQ(tiles_of(page)["Loss"].first, "not finite");
+  EXPECT_EQ(tiles_of(page)["mAP"], std::pair(std::string("10.0 %"), std::string("NDS not finite")));
+  std::filesystem::remove(folder_ / "result.json");  // then the last validation speaks
+  EXPECT_EQ(tiles_of(json::parse(to_json(run_page(folder_))))["mAP"].first, "not finite");
 }
 
 TEST_F(RunPage, ShowsARunThatGoesOn) {

@@ -56,9 +56,23 @@ TEST_F(StudyPage, ShowsGatesArmsDifferencesControlsAndAllSeeds) {
   const std::string first = page["sections"][0]["blocks"][0]["sentences"][0]["text"];
   EXPECT_NE(first.find("'trust & cues' against 'constant'"), std::string::npos) << first;
   EXPECT_EQ(first.find('*'), std::string::npos) << first;
-  EXPECT_EQ(page["sections"][2]["blocks"][1]["rows"].size(), 5U) << "behind the image";
+  const json& map = page["sections"][2]["blocks"][0];
+  EXPECT_EQ(map["columns"], (json{"arm", "outcome", "clean", "frozen:5", "stale:5"}));
+  EXPECT_EQ(map["rows"][0], (json{"plain", "40.2", "40.2", "40.2", "40.2"}));
+  EXPECT_EQ(map["rows"][2], (json{"trust & cues", "+4.0", "+4.0", "+4.0", "+4.0"}));
+  EXPECT_EQ(map["shades"][0], (json{nullptr, nullptr, nullptr, nullptr, nullptr}));
+  EXPECT_NEAR(map["shades"][2][1].get<double>(), 0.5, 1e-6) << "half of the largest";
+  EXPECT_EQ(page["sections"][2]["blocks"][1]["rows"].size(), 5U) << "behind the heat map";
+  const json& forest = page["sections"][3]["blocks"][0];
+  EXPECT_EQ(forest["kind"], "intervals");
+  EXPECT_EQ(forest["rows"][0]["label"], "trust & cues - constant, outcome");
+  EXPECT_EQ(forest["rows"][0]["words"], "+2.00  better");
+  EXPECT_NEAR(forest["rows"][0]["mean"].get<double>(), 2, 1e-6);
+  EXPECT_LT(forest["from"].get<double>(), -forest["margin"].get<double>());
   EXPECT_EQ(page["sections"][6]["blocks"].size(), 5U);
   EXPECT_EQ(page["sections"][6]["blocks"][0]["series"].size(), 3U) << "one curve a seed";
+  EXPECT_EQ(page["sections"][6]["blocks"][2]["title"], "trust & cues: bias");
+  EXPECT_EQ(page["sections"][7]["blocks"][2]["title"], "trust & cues: lidar");
   bool verdict = false;
   for (const json& tile : page["tiles"])
     verdict = verdict || (tile["label"] == "Verdict" && tile["value"] == "better" &&

@@ -52,6 +52,18 @@ TEST(FaultReport, TellsEveryClassUnderEveryFaultInAllFormats) {
   EXPECT_NE(csv.find(",0.25,0.125,0.375,0.5,-0.5,1.0\n"), std::string::npos) << csv;
 }
 
+TEST(FaultReport, TellsAgreementInAllFormatsAndLeavesOutWhatIsNotKnown) {
+  FaultReport report = report_of(0.5, 0.25);
+  report.conditions[0].agreement = {0.75, NAN, 0.5};
+  report.conditions[1].agreement = {NAN};
+  EXPECT_NE(report.to_text().find("clean         0.6250  0.5000\nfrozen:4           -       -\n"), std::string::npos)
+      << report.to_text();
+  EXPECT_NE(report.to_json().find("\"clean\": {\"mean\": 0.625, \"area_under_curve\": 0.5}"), std::string::npos);
+  EXPECT_NE(report.to_csv().find(",agreement,agreement_auc\n"), std::string::npos);
+  EXPECT_NE(report.to_csv().find(",0.625,0.5\n"), std::string::npos) << report.to_csv();
+  EXPECT_NE(report.to_csv().find(",,\n"), std::string::npos) << report.to_csv();
+}
+
 TEST(UnusedOptions, AreNamedWithTheSwitch) {
   DetectorTrainingOptions options;
   options.detector.router.mode = nn::RouterMode::kLearned;

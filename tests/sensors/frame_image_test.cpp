@@ -85,6 +85,28 @@ TEST(FrameImage, DrawsABoxWhereItsObjectIs) {
   EXPECT_TRUE(there);
 }
 
+TEST(FrameImage, LabelsOfBoxesKeepOffTheDistancesOfTheRings) {
+  SensorFrame frame = drawn_frame();
+  frame.frame.points.clear();
+  const geometry::Vector3 ahead = frame.frame.reference.sensor_to_ego.inverse().apply({17.7, -1, 1});
+  BoxMark mark{.box = {.center = ahead, .length = 2, .width = 2, .height = 1.6},
+               .category = "vehicle.car",
+               .found = true,
+               .words = "car 0.62"};
+  const drawing::Canvas without = draw_frame({.frame = &frame}), with = draw_frame({.frame = &frame, .marks = {mark}});
+  // "20 m" stands just below the top of its ring, right of the middle: 26 m from the middle to the edge.
+  const int side = 3 * 192 + 2 * 4, left = with.width() - side / 2 + 2;
+  const auto top = static_cast<int>(side / 2.0 - 20 * side / 52.0) + 2;
+  int letters = 0;
+  for (int y = top; y < top + 10; ++y)
+    for (int x = left; x < left + 24; ++x) {
+      if (without.pixel(x, y).red < 100) continue;
+      ++letters;
+      EXPECT_EQ(with.pixel(x, y), without.pixel(x, y)) << x << " " << y;
+    }
+  EXPECT_GT(letters, 20);
+}
+
 TEST(FrameImage, ClassesHaveTheirOwnColours) {
   const char* categories[] = {"vehicle.car",           "vehicle.truck",        "vehicle.bus.rigid",
                               "vehicle.trailer",       "vehicle.construction", "human.pedestrian.adult",

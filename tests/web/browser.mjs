@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 
 function onPath(names) {
@@ -32,6 +32,13 @@ export function makePage(situation, { steps = 600, interval = 10, running = fals
   return out;
 }
 
+// The file of the published study's page.
+export function makeStudy() {
+  const out = join(scratch, "study.html");
+  execFileSync(process.env.CAMBER_MADE_REPORT, [fileURLToPath(new URL("../../study", import.meta.url)), out]);
+  return out;
+}
+
 // The file of a made-up scene's page.
 export function makeScene(frames = 4) {
   const out = join(scratch, `scene-${frames}.html`);
@@ -52,4 +59,40 @@ export async function open(browser, file, options = {}) {
   await page.waitForSelector("html[data-ready]", { state: "attached" });
   const foreign = () => requests.filter((address) => !address.startsWith("data:") && address !== url);
   return { page, context, complaints, foreign };
+}
+
+// Texts whose contrast with the ground behind them is below what WCAG asks: 4.5, or 3 for large letters. Canvases and images
+// are no text.
+export function faintTexts(page) {
+  return page.evaluate(() => {
+    const pixel = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
+    const known = new Map();
+    const rgba = (colour) => {
+      if (!known.has(colour)) {
+        pixel.clearRect(0, 0, 1, 1);
+        pixel.fillStyle = colour;
+        pixel.fillRect(0, 0, 1, 1);
+        const [red, green, blue, alpha] = pixel.getImageData(0, 0, 1, 1).data;
+        known.set(colour, [red, green, blue, alpha / 255]);
+      }
+      return known.get(colour);
+    };
+    const over = (above, below) => above.slice(0, 3).map((value, i) => value * above[3] + below[i] * (1 - above[3]));
+    const ground = (node) => node ? over(rgba(getComputedStyle(node).backgroundColor), ground(node.parentElement)) : [255, 255, 255];
+    const luminance = (colour) => colour.reduce((sum, value, i) => {
+      const share = value / 255, linear = share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+      return sum + linear * [0.2126, 0.7152, 0.0722][i];
+    }, 0);
+    const faint = [];
+    for (const node of document.querySelectorAll("body *")) {
+      const text = [...node.childNodes].filter((child) => child.nodeType === 3).map((child) => child.textContent.trim()).join("");
+      if (!text || ["SCRIPT", "STYLE"].includes(node.tagName) || !node.checkVisibility({ checkOpacity: true })) continue;
+      const style = getComputedStyle(node), below = ground(node);
+      const [dark, light] = [luminance(over(rgba(style.color), below)), luminance(below)].sort((a, b) => a - b);
+      const contrast = (light + 0.05) / (dark + 0.05), size = parseFloat(style.fontSize);
+      const large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 600);
+      if (contrast < (large ? 3 : 4.5)) faint.push(`${text.slice(0, 40)}: ${contrast.toFixed(2)}`);
+    }
+    return faint;
+  });
 }

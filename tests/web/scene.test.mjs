@@ -129,6 +129,9 @@ test("has a light and a dark look and fits a phone", async () => {
     const box = await page.locator(selector).boundingBox();
     assert.ok(box.x >= 0 && box.x + box.width <= 400, selector);
   }
+  const top = async (selector) => (await page.locator(selector).boundingBox()).y;
+  assert.ok(await top("#bird") < await top("#cameras") && await top("#cameras") < await top("#object")
+    && await top("#object") < await top(".objects"));
   assert.deepEqual(complaints, []);
   await context.close();
 });

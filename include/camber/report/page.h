@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-/// A report as data: sections of sentences, charts, tables, images and text. What a run or a study wants to show is
+/// A report as data: sections of sentences, charts, tables, intervals, images and text. What a run or a study wants to show is
 /// put together from these; the page draws them.
 namespace camber::report {
 
@@ -37,6 +37,23 @@ struct Table {
   std::vector<std::vector<std::string>> rows{};
   /// A column drawn as bars behind its numbers, 0 .. 1; none by default.
   std::vector<std::size_t> bar_columns{};
+  /// A heat map: the shade of each cell by row and column, -1 (worse) .. 1 (better), NaN for none; empty by default.
+  std::vector<std::vector<double>> shades{};
+};
+
+/// A forest plot: rows of a mean with its interval, the zero line, and a margin round it shaded.
+struct Interval {
+  std::string label{};
+  double low = 0, mean = 0, high = 0;  ///< ends that are NaN are not drawn
+  std::string words{};
+};
+struct Intervals {
+  std::string title{};
+  std::string note{};
+  double margin = 0;
+  double from = 0, to = 0;  ///< ends of the axis
+  std::vector<double> ticks{};
+  std::vector<Interval> rows{};
 };
 
 struct Image {
@@ -45,7 +62,7 @@ struct Image {
   std::string bytes{};
 };
 
-/// A sentence with its severity ("note", "warning", "alarm") and where it comes from.
+/// A sentence with its severity ("note", "warning", "alarm", or none) and where it comes from.
 struct Sentence {
   std::string severity{};
   std::string text{};
@@ -66,7 +83,7 @@ struct Tile {
 
 using Sentences = std::vector<Sentence>;
 using Images = std::vector<Image>;
-using Block = std::variant<Sentences, Chart, Table, Images, Text>;
+using Block = std::variant<Sentences, Chart, Table, Intervals, Images, Text>;
 
 struct Section {
   std::string title{};

@@ -58,6 +58,12 @@ class ChartView {
     return `${this.data.title} over ${this.data.x_label}: ${parts.join("; ")}`;
   }
 
+  // A line beyond the colours of the palette has one of them again, dotted.
+  dotted(index) {
+    const line = this.data.series.slice(0, index).filter((series) => series.role === "line").length;
+    return this.data.series[index].role === "line" && line >= palettes.light.length;
+  }
+
   colours() {
     const palette = palettes[theme.current()];
     let line = 0;
@@ -74,7 +80,7 @@ class ChartView {
     this.buttons = this.data.series.map((series, index) => {
       const value = element("span", { class: "value" });
       this.values.push(value);
-      const kind = series.role === "line" ? "" : series.role.startsWith("band") ? " band" : " dashed";
+      const kind = series.role === "line" ? (this.dotted(index) ? " dotted" : "") : series.role.startsWith("band") ? " band" : " dashed";
       const button = element("button", { type: "button", "aria-pressed": "true", onclick: () => this.toggle(index) },
         element("span", { class: "swatch" + kind }), series.name, value);
       this.legend.append(button);
@@ -122,9 +128,12 @@ class ChartView {
     const soft = theme.colour("soft"), grid = theme.colour("grid");
     const font = "12px " + getComputedStyle(document.body).fontFamily;
     const axis = { stroke: soft, font, grid: { stroke: grid, width: 1 }, ticks: { show: false }, gap: 6 };
+    // On a logarithmic axis only what has a number has a line: ten of them for each power of ten would be a blot.
+    const numbered = (plot, splits, index, space, step) => plot.axes[index].filter(plot, splits, index, space, step);
+    const lines = this.log ? { ...axis.grid, filter: numbered } : axis.grid;
     const series = this.data.series.map((one, index) => ({
       label: one.name, show: this.shown[index], stroke: one.role.startsWith("band") ? "transparent" : colours[index],
-      width: one.role === "line" ? 1.6 : 1, dash: one.role === "bound" || one.role === "warn" ? [5, 4] : undefined,
+      width: one.role === "line" ? 1.6 : 1, dash: one.role === "bound" || one.role === "warn" ? [5, 4] : this.dotted(index) ? [2, 3] : undefined,
       spanGaps: true, points: { show: this.data.x.length < 3 },
     }));
     const low = this.data.series.findIndex((one) => one.role === "band_low") + 1;
@@ -132,7 +141,7 @@ class ChartView {
     return {
       width: this.area.clientWidth || 320, height: plotHeight, legend: { show: false },
       scales: { x: { time: false }, y: { distr: this.log ? 3 : 1, range: (_, a, b) => this.yRange(a, b) } },
-      axes: [{ ...axis, size: 28, space: 64 }, { ...axis, size: (_, labels) => 18 + 7 * Math.max(3, ...(labels || []).map((label) => (label || "").length)),
+      axes: [{ ...axis, size: 28, space: 64 }, { ...axis, grid: lines, size: (_, labels) => 18 + 7 * Math.max(3, ...(labels || []).map((label) => (label || "").length)),
         values: (_, ticks) => ticks.map((tick) => tick === null ? "" : readable(tick)) }],
       series: [{ label: this.data.x_label }, ...series],
       bands: low && high ? [{ series: [high, low], fill: colours[high - 1] + "2e" }] : [],

@@ -16,7 +16,7 @@ function readable(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
   if (size >= 10000) return Math.round(value).toLocaleString("en-US");
-  if (size > 0 && size < 0.001) return value.toExponential(2);
+  if (size > 0 && size < 0.001) return value.toExponential(2).replace(/\.?0+e/, "e");
   return String(Number(value.toPrecision(4)));
 }
 
