@@ -162,7 +162,7 @@ TEST(Alarms, ThePlanHoldsTogether) {
   const StudyOptions study = alarms_study();
   EXPECT_NO_THROW(study.validate());
   const std::vector<StudyRun> runs = arm_runs(study.plan);
-  EXPECT_EQ(runs.size(), 5U * 8 + 8U * 3);
+  EXPECT_EQ(runs.size(), 5U * 8 + 9U * 3);
   for (const StudyRun& run : runs) EXPECT_NO_THROW(training_of(study, run)) << run.key();
   EXPECT_EQ(study.plan.sharing("plain").size(), 2U);
   EXPECT_EQ(study.plan.comparisons.size(), 4U);
