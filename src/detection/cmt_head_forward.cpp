@@ -91,6 +91,9 @@ AddedBias LayerBias::added() const {
 
 torch::Tensor CmtHeadImpl::trust_of(const Pass& pass, const DetectorBatch& batch, const ForwardOptions& options) {
   const std::int64_t queries = pass.references.size(1), sensors = options_.num_sensors();
+  TORCH_CHECK_VALUE(!options_.bias.per_camera || sensors == batch.scene.num_maps(),
+                    "[Detector] router.num_sensors must be 1 + the number of cameras with bias.per_camera, ",
+                    batch.scene.num_maps(), ", got ", sensors);
   const auto type = pass.query_position.options().requires_grad(false);  // the memory may be in bfloat16
   const auto oracle = [&] { return oracle_trust(batch, sensors, queries).to(type); };
   if (options.trust == TrustControl::kOracle) return oracle();

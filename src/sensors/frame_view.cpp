@@ -261,12 +261,15 @@ void draw_gauge(Canvas& canvas, const Rectangle& panel, std::span<const double> 
   }
 }
 
-Rectangle draw_name(Canvas& canvas, const Rectangle& panel, std::string_view words, const Pen& pen) {
-  const Rectangle strip{panel.left, panel.top, panel.left + drawing::text_width(words, pen.text()) + 8 * pen.unit,
-                        panel.top + (drawing::kTextHeight + 5) * pen.text()};
+Rectangle name_strip(const Rectangle& panel, std::string_view words, const Pen& pen) {
+  return {panel.left, panel.top, panel.left + drawing::text_width(words, pen.text()) + 8 * pen.unit,
+          panel.top + (drawing::kTextHeight + 5) * pen.text()};
+}
+
+void draw_name(Canvas& canvas, const Rectangle& panel, std::string_view words, const Pen& pen) {
+  const Rectangle strip = name_strip(panel, words, pen);
   canvas.fill_rectangle({strip.left, strip.top}, width_of(strip), height_of(strip), drawing::kBlack, 0.6);
   canvas.text({strip.left + 4 * pen.unit, strip.top + 2.5 * pen.text()}, words, drawing::kWhite, pen.text());
-  return strip;
 }
 
 void draw_camera(Canvas& canvas, const Rectangle& panel, const KeyFrame& frame, std::size_t index,
@@ -279,9 +282,10 @@ void draw_camera(Canvas& canvas, const Rectangle& panel, const KeyFrame& frame, 
   }
   paste_scaled(canvas, panel, view.image);
   if (options.points_in_images) draw_points(canvas, panel, frame, view.camera, pen);
-  const Rectangle name = draw_name(canvas, panel, view.camera.name, pen);
+  const Rectangle name = name_strip(panel, view.camera.name, pen);
   draw_marks(canvas, panel, marks, std::span(&name, 1), pen,
              [&](BoxPainter& painter, const geometry::Box& box) { draw_box_edges(painter, panel, view.camera, box); });
+  draw_name(canvas, panel, view.camera.name, pen);  // over the boxes, whose lines would cross it out
 }
 
 void draw_bird_eye(Canvas& canvas, const Rectangle& panel, const KeyFrame& frame, std::span<const BoxMark> marks,

@@ -27,9 +27,9 @@ void draw_camera(drawing::Canvas& canvas, const drawing::Rectangle& panel, const
 void draw_bird_eye(drawing::Canvas& canvas, const drawing::Rectangle& panel, const KeyFrame& frame,
                    std::span<const BoxMark> marks, const FrameImageOptions& options, const Pen& pen);
 
-/// White words on a dark strip in the panel's upper left corner; what it covers.
-drawing::Rectangle draw_name(drawing::Canvas& canvas, const drawing::Rectangle& panel, std::string_view words,
-                             const Pen& pen);
+/// White words on a dark strip in the panel's upper left corner, and what the strip covers.
+void draw_name(drawing::Canvas& canvas, const drawing::Rectangle& panel, std::string_view words, const Pen& pen);
+drawing::Rectangle name_strip(const drawing::Rectangle& panel, std::string_view words, const Pen& pen);
 
 /// What the colours, lines and gauges mean, for the categories that the frames have.
 void draw_legend(drawing::Canvas& canvas, const drawing::Rectangle& panel, std::span<const MarkedFrame> frames,

@@ -13,6 +13,7 @@ namespace camber::detection {
 namespace {
 
 using camber::proof::close;
+using camber::proof::error_of;
 using camber::proof::gradients_match;
 using camber::proof::same_bits;
 using examples::example_batch;
@@ -226,6 +227,18 @@ TEST(DetectorOptions, RefuseAMapOfEarlierSweepsWithoutAny) {
   EXPECT_NO_THROW(options.validate());
   options.encoder.kind = EncoderKind::kReference;
   EXPECT_THROW(options.validate(), std::invalid_argument);
+}
+
+TEST(CmtHead, TrustsEachCameraByItselfWhereTheRouterAnswersForEach) {
+  DetectorOptions options = examples::tiny_options();
+  options.router.mode = nn::RouterMode::kLearned;
+  options.bias.segments = options.bias.per_camera = true;
+  const DetectorBatch batch = example_batch(options, 2, 3);
+  torch::NoGradGuard no_grad;
+  EXPECT_EQ(error_of([&] { Detector(options, 3)->forward(batch, {}); }),
+            "[Detector] router.num_sensors must be 1 + the number of cameras with bias.per_camera, 4, got 2");
+  options.router.num_sensors = 4;
+  EXPECT_EQ(Detector(options, 3)->forward(batch, {}).trust.size(-1), 4);
 }
 
 }  // namespace

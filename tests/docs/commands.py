@@ -16,12 +16,16 @@ COMMENT = re.compile(r"\s+# .*$")
 
 # Pages in an order in which each finds what it needs: a world, a run, a study that an earlier one made.
 ORDER = ("study.md", "study_alarms.md", "README.md", "training.md", "health.md", "world.md", "metrics.md", "start.md")
-# A block with such a comment before it is a file that commands of the page read.
-FILE = re.compile(r"<!-- file: (\S+) -->")
+# A block with such a comment before it is a file that commands of the page read, as it stands or at the end of another.
+FILE = re.compile(r"<!-- file: (\S+)(?: after (\S+))? -->")
 
 TINY_STUDY = (
     "--world.root=study_world --world.scenes=8 --world.frames=3 --base_steps=4 --branch_steps=3 --frames=4 --replicates=4 "
     "--training.loop.checkpoint_every=1 --gates.doubled_seeds=0 --seeds 1 --only plain --threads 1"
+)
+TINY_OWN = (
+    TINY_STUDY.removesuffix("--only plain --threads 1") + "--threads 1 --gates.stop=false "
+    "--training.detector.bias.scale.learnable=false --training.detector.bias.segment_scale.learnable=false"
 )
 TINY_ALARMS = (
     "--world.root=alarms_world --world.scenes=20 --test_world.root=alarms_test_world --test_world.scenes=20 --branch_steps=3 "
@@ -79,6 +83,7 @@ SHORTER = (
         r"^study (run|list|estimate) --config configs/study\.toml",
         rf"study \1 --config configs/study_small.toml {TINY_STUDY}",
     ),
+    (r"^study run --config configs/own_study\.toml --start study", rf"study run --config configs/own_study.toml {TINY_OWN}"),
     (
         r"^study (run|estimate) --config configs/study_alarms\.toml --start study",
         rf"study \1 --config configs/study_alarms.toml --start {ROOT}/study {TINY_ALARMS}",
@@ -184,7 +189,8 @@ def files_of(paths: Iterable[pathlib.Path]) -> dict[str, str]:
     for path in paths:
         for block in blocks(path.read_text()):
             if match := FILE.search(block.before):
-                found[match[1]] = block.text
+                before = (ROOT / match[2]).read_text() + "\n" if match[2] else ""
+                found[match[1]] = before + block.text
     return found
 
 
