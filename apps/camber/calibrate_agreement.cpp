@@ -35,6 +35,8 @@ void keep_threshold(const CalibrateArguments& arguments, detection::Detector det
 int run_calibrate(const CalibrateArguments& arguments, const CommonOptions& common) {
   if (arguments.out.empty())
     throw std::invalid_argument("[calibrate-agreement] --out must name the file of the calibrated model, got nothing");
+  sensors::refuse_cue_errors(arguments.faults, "[calibrate-agreement] --faults",
+                             "agreement is what the sensors show, and looks at no cue");
   const std::vector<sensors::Fault> faults = sensors::parse_faults(arguments.faults);
   if (faults.empty()) throw std::invalid_argument("[calibrate-agreement] --faults must name at least one, got none");
   runs::trust_policy(arguments.policy, "[calibrate-agreement] --policy");

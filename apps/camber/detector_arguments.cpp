@@ -58,6 +58,25 @@ void DetectorArguments::declare(Command& command) {
   command.option("--limit", limit, "frames of the split, spread evenly; 0: all");
 }
 
+void AlarmArguments::declare(Command& command) {
+  command.option(
+      "--policy", policy,
+      "what is done with the cues' alarms: none, rule, verified_rule, bias or verified_bias; the model's own by "
+      "default");
+  command.option("--cue-errors", cue_errors,
+                 "none, or how the cues err: false_alarms:0.1,misses:0.1,wrong_culprit:0.1,burst:4");
+}
+
+void AlarmArguments::check(const char* title) const {
+  runs::trust_policy(policy, "[" + std::string(title) + "] --policy");
+  sensors::parse_cue_errors(cue_errors);
+}
+
+void AlarmArguments::put(runs::DetectionRequest& request, const char* title) const {
+  request.policy = runs::trust_policy(policy, "[" + std::string(title) + "] --policy");
+  request.cue_errors = sensors::parse_cue_errors(cue_errors);
+}
+
 OpenedDetector open_detector(const DetectorArguments& arguments, const CommonOptions& common, const char* title) {
   const std::string name = "[" + std::string(title) + "] ";
   if (arguments.run.empty() == arguments.checkpoint.empty())

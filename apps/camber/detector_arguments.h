@@ -8,6 +8,7 @@
 #include "camber/detection/detector.h"
 #include "camber/nuscenes/dataset.h"
 #include "camber/nuscenes/splits.h"
+#include "camber/runs/detector_passes.h"
 
 /// What `eval`, `predict` and `bench detector` share: a trained detector and frames for it.
 namespace camber::app {
@@ -18,6 +19,16 @@ struct DetectorArguments {
   bool any_scene = false;  // what the caller looks for may lie in any scene, where no split is named
 
   void declare(Command& command);
+};
+
+/// What the cues do to the frames of a detector: how they err, and what is done with their alarms.
+struct AlarmArguments {
+  std::string policy{}, cue_errors = "none";
+
+  void declare(Command& command);
+  /// Into the request; refuses unknown words in the name of the sub-command. Without a request it only refuses.
+  void check(const char* title) const;
+  void put(runs::DetectionRequest& request, const char* title) const;
 };
 
 /// What --precision says; none: nothing. `title` begins the sentence that refuses another word.

@@ -9,6 +9,7 @@
 #include "camber/eval/detection_box.h"
 #include "camber/nuscenes/splits.h"
 #include "camber/runs/detector_options.h"
+#include "camber/sensors/cue_errors.h"
 #include "camber/sensors/cue_separation.h"
 #include "camber/sensors/frame_image.h"
 #include "camber/sensors/gates.h"
@@ -73,6 +74,7 @@ void check(const InspectArguments& arguments, const CommonOptions& common) {
   if (arguments.sheet.empty()) refuse_without(common, "inspect", "--image", {"--frame"});
   refuse_without(common, "inspect", "--image", {"--faults", "--points", "--range"});
   refuse_without(common, "inspect", "--sheet", {"--severity"});
+  sensors::refuse_cue_errors(arguments.faults, "[inspect] --faults", "a drawn frame shows no cues");
   if (arguments.tables_only && arguments.read)
     throw std::invalid_argument("[inspect] --tables-only and --read must not be given together");
   if (!arguments.split.empty() && !arguments.scenes.empty())

@@ -19,6 +19,7 @@ namespace {
 
 struct PredictArguments {
   DetectorArguments detector{};
+  AlarmArguments alarms{};
   std::string sample{}, scene{}, faults = "none", out{}, raw{}, image{};
   double score = 0.3;
   std::int64_t frame = -1;
@@ -53,6 +54,7 @@ void check(const PredictArguments& arguments, const CommonOptions& common) {
   if (arguments.out.empty() && arguments.raw.empty() && arguments.image.empty())
     throw std::invalid_argument(
         "[predict] one of --out FILE.json, --raw FILE.json and --image FILE.png, or several, must be given");
+  arguments.alarms.check("predict");
   refuse_without(common, "predict", "--image", {"--score", "--frame", "--beside-clean"});
   if (arguments.frame < -1)
     throw std::invalid_argument("[predict] --frame must be at least -1, got " + std::to_string(arguments.frame));
@@ -96,6 +98,7 @@ class ImageMaker {
       runs::DetectionRequest clean = request_;
       clean.split.samples = samples_;
       clean.progress = {};
+      clean.cue_errors = {};
       runs::run_passes(opened_.detector, clean, {{}}, {.frame = [this](runs::DetectedFrame&& f) { take(f, {}); }});
     }
     const detection::DetectorOptions& options = opened_.detector->options();
@@ -105,7 +108,7 @@ class ImageMaker {
     for (std::size_t i = 0; i < frames_.size(); ++i)
       marked.push_back({.frame = &frames_[i].frame,
                         .marks = runs::marks_of(frames_[i], options, arguments_.score),
-                        .title = title_of(frames_[i], i < faulted ? arguments_.faults : "none")});
+                        .title = title_of(frames_[i], i < faulted ? arguments_.faults : "none", i < faulted)});
     std::rotate(marked.begin(), marked.begin() + static_cast<std::ptrdiff_t>(faulted), marked.end());  // clean first
     storage::write_file(arguments_.image, drawing::encode_image(samples_.size() > 1 ? draw_strip(marked, look)
                                                                                     : draw_frames(marked, look),
@@ -113,11 +116,13 @@ class ImageMaker {
   }
 
  private:
-  std::string title_of(const runs::FoundFrame& frame, const std::string& faults) const {
+  std::string title_of(const runs::FoundFrame& frame, const std::string& faults, bool errs) const {
     const nuscenes::Tables& tables = opened_.dataset->tables();
     const nuscenes::Sample& sample = tables.sample[frame.frame.frame.sample];
+    const std::string& errors = arguments_.alarms.cue_errors;
     return std::string(tables.scene[sample.scene].name) + ", " +
-           (faults == "none" ? "sensors as recorded" : "with " + faults);
+           (faults == "none" ? "sensors as recorded" : "with " + faults) +
+           (errs && errors != "none" ? ", cues with " + errors : "");
   }
 
   const PredictArguments& arguments_;
@@ -140,12 +145,13 @@ int run_predict(PredictArguments& arguments, const CommonOptions& common) {
                               .unit = "frames",
                               .total = static_cast<std::int64_t>(opened.split.samples.size()),
                               .quiet = common.quiet});
-  const runs::DetectionRequest request{.dataset = *opened.dataset,
-                                       .split = opened.split,
-                                       .fault_pool = std::move(fault_pool),
-                                       .seed = common.seed,
-                                       .batch_size = opened.batch_size,
-                                       .progress = [&progress](std::int64_t done) { progress.advance(done); }};
+  runs::DetectionRequest request{.dataset = *opened.dataset,
+                                 .split = opened.split,
+                                 .fault_pool = std::move(fault_pool),
+                                 .seed = common.seed,
+                                 .batch_size = opened.batch_size,
+                                 .progress = [&progress](std::int64_t done) { progress.advance(done); }};
+  arguments.alarms.put(request, "predict");
   const detection::DetectorOptions& options = opened.detector->options();
   const auto config = opened.config.empty() ? eval::EvaluationConfig{} : eval::EvaluationConfig::read(opened.config);
   eval::SampleBoxes boxes;
@@ -197,6 +203,7 @@ void register_predict(Command& program) {
   command.option("--scene", arguments->scene,
                  "only this scene; without --frame the image becomes a strip of its frames");
   command.option("--faults", arguments->faults, "faults of every frame, such as frozen:4");
+  arguments->alarms.declare(command);
   command.option("--out", arguments->out, "predictions in the submission format, in the range of their class");
   command.option("--raw", arguments->raw, "every detection with its query, label, score and box in the LiDAR's frame");
   command.option("--image", arguments->image,

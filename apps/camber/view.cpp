@@ -15,6 +15,7 @@ namespace {
 
 struct ViewArguments {
   DetectorArguments detector{};
+  AlarmArguments alarms{};
   std::string scene{}, faults = "none", out{};
   double score = 0.25, range = 0;
 };
@@ -31,17 +32,29 @@ nuscenes::Split scene_of(const nuscenes::Dataset& dataset, const std::string& na
                               config::nearest_name(name, names) + "'");
 }
 
+std::string condition_name(const ViewArguments& arguments) {
+  if (arguments.alarms.cue_errors == "none") return arguments.faults;
+  const std::string cues = "cues with " + arguments.alarms.cue_errors;
+  return arguments.faults == "none" ? cues : arguments.faults + ", " + cues;
+}
+
 int run_view(ViewArguments& arguments, const CommonOptions& common) {
   if (arguments.detector.run.empty() && arguments.detector.checkpoint.empty() && arguments.detector.data.empty())
     throw std::invalid_argument("[view] one of RUN, --checkpoint FILE and --data DIR must be given");
+  if (arguments.detector.run.empty() && arguments.detector.checkpoint.empty() &&
+      (arguments.alarms.cue_errors != "none" || !arguments.alarms.policy.empty()))
+    throw std::invalid_argument(
+        "[view] --policy and --cue-errors must come with a detector, which alone looks at cues");
   if (!(arguments.range >= 0 && arguments.range <= 1000))
     throw std::invalid_argument("[view] --range must be 0 to 1000 metres, got " + std::to_string(arguments.range));
   if (!(arguments.score >= 0 && arguments.score <= 1))
     throw std::invalid_argument("[view] --score must be 0 to 1, got " + std::to_string(arguments.score));
+  arguments.alarms.check("view");
   check_ending("view", "--out", arguments.out, {".html", ".htm"});
   storage::check_writable(arguments.out);
   const std::vector<sensors::Fault> faults = sensors::parse_faults(arguments.faults);
   sensors::check_together(faults);
+  const sensors::CueErrorOptions cue_errors = sensors::parse_cue_errors(arguments.alarms.cue_errors);
   const bool with_run = !arguments.detector.run.empty() || !arguments.detector.checkpoint.empty();
   arguments.detector.any_scene = true;
   OpenedDetector opened;
@@ -50,15 +63,17 @@ int run_view(ViewArguments& arguments, const CommonOptions& common) {
   else
     opened.dataset = std::make_unique<nuscenes::Dataset>(
         arguments.detector.data, arguments.detector.version.empty() ? "v1.0-simulated" : arguments.detector.version);
-  const runs::DetectionRequest request{.dataset = *opened.dataset,
-                                       .split = scene_of(*opened.dataset, arguments.scene),
-                                       .fault_pool = nuscenes::whole_data_set(*opened.dataset).samples,
-                                       .seed = common.seed,
-                                       .batch_size = opened.batch_size};
+  runs::DetectionRequest request{.dataset = *opened.dataset,
+                                 .split = scene_of(*opened.dataset, arguments.scene),
+                                 .fault_pool = nuscenes::whole_data_set(*opened.dataset).samples,
+                                 .seed = common.seed,
+                                 .batch_size = opened.batch_size};
+  arguments.alarms.put(request, "view");
   console::Progress progress({.task = "view", .unit = "frames", .quiet = common.quiet});
   const report::ScenePage page = runs::scene_view(opened.detector, request,
                                                   {.faults = faults,
-                                                   .faults_name = arguments.faults,
+                                                   .cue_errors = cue_errors,
+                                                   .faults_name = condition_name(arguments),
                                                    .min_score = arguments.score,
                                                    .range = arguments.range,
                                                    .progress = [&](std::int64_t frames) { progress.advance(frames); }});
@@ -91,7 +106,9 @@ void register_view(Command& program) {
   command.option("--data", arguments->detector.data, "the data set's folder; the run's own by default");
   command.option("--version", arguments->detector.version, "folder of its tables; the run's own by default");
   command.option("--scene", arguments->scene, "name of the scene", Presence::kRequired);
-  command.option("--faults", arguments->faults, "faults of every frame, which the page can switch on");
+  command.option("--faults", arguments->faults,
+                 "faults of every frame, which the page can switch on, with --cue-errors");
+  arguments->alarms.declare(command);
   command.option("--score", arguments->score, "found boxes below it are left out");
   command.option("--range", arguments->range,
                  "metres from the car to the edge of the bird's-eye view; 0: the detector's");

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "apps/python/detector.h"
+#include "camber/sensors/cue_errors.h"
 #include "camber/sensors/fault_effects.h"
 #include "camber/sensors/sensor_frame.h"
 
@@ -167,6 +168,8 @@ LoadedFrame Dataset::frame(const std::string& token, const std::string& faults, 
     const nuscenes::Index sample = dataset_.tables().sample.find(token);
     if (sample == nuscenes::kNone)
       throw std::invalid_argument("[nuscenes] token must be one of a sample, got '" + token + "'");
+    sensors::refuse_cue_errors(faults, "[nuscenes] faults",
+                               "a frame is read without cues (camber.faults.degrade_cues lets given ones err)");
     const std::vector<sensors::Fault> list = sensors::parse_faults(faults);
     const auto pool = split_of(dataset_, split).samples;
     return loaded_of(dataset_,
@@ -204,6 +207,28 @@ torch::Tensor degrade_points(const torch::Tensor& points, const std::string& fau
     sensors::degrade_points(copy, degrading(fault, true), {.objects = known, .ahead = {look[0], look[1], look[2]}},
                             stream.at("scene"), stream.at("frame"));
     return tensor_of(copy);
+  });
+}
+
+torch::Tensor degrade_cues(const torch::Tensor& cues, const std::string& errors, const torch::Tensor& available,
+                           std::int64_t scene, std::int64_t frame, std::int64_t seed) {
+  return told([&] {
+    const auto numbers = cues.contiguous(), delivers = available.contiguous();
+    std::vector<sensors::SensorCues> all(static_cast<std::size_t>(numbers.size(0)));
+    const auto* age_and_level = numbers.const_data_ptr<double>();
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i] = {.age = age_and_level[2 * i],
+                .level = age_and_level[2 * i + 1],
+                .available = delivers.const_data_ptr<bool>()[i]};
+    constexpr std::uint64_t kEpoch = 0;
+    sensors::apply_cue_errors(all, sensors::parse_cue_errors(errors),
+                              random::Stream(static_cast<std::uint64_t>(seed), "data.cue_errors")
+                                  .at(kEpoch)
+                                  .at(static_cast<std::uint64_t>(scene)),
+                              frame);
+    auto result = numbers.clone();
+    for (std::size_t i = 0; i < all.size(); ++i) result.mutable_data_ptr<double>()[2 * i] = all[i].age;
+    return result;
   });
 }
 

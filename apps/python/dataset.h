@@ -39,5 +39,9 @@ torch::Tensor degrade_image(const torch::Tensor& image, const std::string& fault
 /// Faults of a cloud float [N, 6] (x, y, z, intensity, ring, time lag); objects double [M, 7]; ahead double [3].
 torch::Tensor degrade_points(const torch::Tensor& points, const std::string& fault, const torch::Tensor& objects,
                              const torch::Tensor& ahead, std::int64_t seed);
+/// Errors of the cues on double [1 + V, 2] (age, level), the LiDAR first, of sensors bool [1 + V] that deliver. With
+/// the number of the scene in its table and of the frame in its scene they are those of `camber eval` of this seed.
+torch::Tensor degrade_cues(const torch::Tensor& cues, const std::string& errors, const torch::Tensor& available,
+                           std::int64_t scene, std::int64_t frame, std::int64_t seed);
 
 }  // namespace camber::python

@@ -11,6 +11,9 @@ TORCH_LIBRARY(camber_program, m) {
   m.def("degrade_image(Tensor image, str fault, int seed) -> Tensor", &degrade_image);
   m.def("degrade_points(Tensor points, str fault, Tensor objects, Tensor ahead, int seed) -> Tensor", &degrade_points);
 
+  m.def("degrade_cues(Tensor cues, str errors, Tensor available, int scene, int frame, int seed) -> Tensor",
+        &degrade_cues);
+
   m.class_<Frame>("Frame").def(torch::init<std::optional<torch::Tensor>, std::int64_t, double, std::int64_t,
                                            std::int64_t, std::optional<std::int64_t>, std::vector<torch::Tensor>, bool,
                                            torch::Tensor, torch::Tensor, std::vector<std::string>, torch::Tensor,

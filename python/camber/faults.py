@@ -1,4 +1,4 @@
-"""Sensor faults: on a copy of a data set, on a frame of one, on single arrays.
+"""Sensor faults: on a copy of a data set, on a frame of one, on single arrays; and errors of the cues.
 
 >>> import torch, camber
 >>> image = torch.full((90, 160, 3), 128, dtype=torch.uint8)
@@ -18,7 +18,20 @@ from torch import Tensor
 from . import _doors
 from .frames import Array, host_tensor
 
-__all__ = ["copy", "degrade_image", "degrade_points"]
+__all__ = ["copy", "degrade_cues", "degrade_image", "degrade_points", "table"]
+
+
+def table() -> dict[str, list[dict[str, Any]]]:
+    """What `camber faults --list` prints: the rows of "faults" (of sensors) and of "cue_errors".
+
+    >>> import camber
+    >>> [row["name"] for row in camber.faults.table()["cue_errors"]]
+    ['false_alarms', 'misses', 'wrong_culprit', 'burst']
+    >>> next(row["values"] for row in camber.faults.table()["faults"] if row["name"] == "frozen")
+    [1.0, 2.0, 3.0, 5.0, 8.0]
+    """
+    rows: dict[str, list[dict[str, Any]]] = _doors.answer_of("faults", list=True)
+    return rows
 
 
 def copy(
@@ -100,4 +113,36 @@ def degrade_points(
         raise ValueError(f"[faults] ahead must be 3 numbers, got {list(look.shape)}")
     _doors.load()
     degraded: Tensor = torch.ops.camber_program.degrade_points(cloud, fault, boxes.double(), look, seed)
+    return degraded
+
+
+def degrade_cues(
+    cues: Array,
+    errors: str,
+    *,
+    available: Array | None = None,
+    scene: int = 0,
+    frame: int = 0,
+    seed: int = 0,
+) -> Tensor:
+    """Cues [1 + V, 2] (age and level of the LiDAR and of each camera, `Frame.cues`) that err, such as "misses:0.1,burst:4".
+
+    available [1 + V] bool: sensors that deliver nothing are left alone. Errors are drawn by seed, scene and frame: with
+    the number of the scene in its table and of the frame in its scene they are those of `camber eval --cue-errors`.
+
+    >>> import torch, camber
+    >>> sound = torch.zeros(7, 2)
+    >>> camber.faults.degrade_cues(sound, "false_alarms:1")[:, 0].tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    numbers = host_tensor("faults", "cues", cues).double()
+    if numbers.dim() != 2 or numbers.shape[1] != 2:
+        raise ValueError(f"[faults] cues must be [1 + V, 2], got {list(numbers.shape)}")
+    delivers = torch.ones(len(numbers)) if available is None else host_tensor("faults", "available", available)
+    if delivers.shape != (len(numbers),):
+        raise ValueError(f"[faults] available must be [{len(numbers)}], got {list(delivers.shape)}")
+    if scene < 0 or frame < 0:
+        raise ValueError(f"[faults] scene and frame must be at least 0, got {scene} and {frame}")
+    _doors.load()
+    degraded: Tensor = torch.ops.camber_program.degrade_cues(numbers, errors, delivers.bool(), scene, frame, seed)
     return degraded

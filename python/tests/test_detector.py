@@ -161,6 +161,31 @@ def test_a_frame_holds_what_the_tables_say(dataset):
     assert dataset.samples_of(dataset.scenes()[0])[0] in dataset.samples()
 
 
+def test_errors_of_cues(dataset):
+    table = camber.faults.table()
+    assert {"frozen", "stale"} < {row["name"] for row in table["faults"]}
+    assert [row["name"] for row in table["cue_errors"]] == ["false_alarms", "misses", "wrong_culprit", "burst"]
+    cues = numpy.array([[0.9, 0.3], [0.1, -0.2], [0.1, 0.0]])
+    wrong = camber.faults.degrade_cues(cues, "wrong_culprit:1")
+    assert wrong[:, 0].tolist() == [0, 1, 1] and wrong[:, 1].tolist() == [0.3, -0.2, 0.0]
+    assert cues[0, 0] == 0.9, "a copy"
+    absent = camber.faults.degrade_cues(cues, "misses:1,false_alarms:1", available=[False, True, True])
+    assert absent[:, 0].tolist() == [0.9, 1, 1]
+    drawn = [camber.faults.degrade_cues(cues, "misses:0.5", frame=i, seed=3)[0, 0].item() for i in range(40)]
+    assert 8 < drawn.count(0) < 32 and set(drawn) == {0, 0.9}
+    assert drawn == [camber.faults.degrade_cues(cues, "misses:0.5", frame=i, seed=3)[0, 0].item() for i in range(40)]
+    with pytest.raises(ValueError, match="a name must be false_alarms, misses, wrong_culprit or burst, got 'miss'"):
+        camber.faults.degrade_cues(cues, "miss:0.1")
+    with pytest.raises(ValueError, match=r"cues must be \[1 \+ V, 2\], got \[3\]"):
+        camber.faults.degrade_cues(cues[:, 0], "misses:0.1")
+    with pytest.raises(ValueError, match=r"available must be \[3\], got \[2\]"):
+        camber.faults.degrade_cues(cues, "misses:0.1", available=[True, True])
+    with pytest.raises(ValueError, match="got the cue error 'misses:0.1': a frame is read without cues"):
+        dataset.frame(dataset.samples("val")[0], faults="dark,misses:0.1")
+    with pytest.raises(ValueError, match="a copy of a data set has no cues"):
+        camber.faults.copy(dataset.dataroot, "nowhere", "misses:0.1", version=VERSION)
+
+
 def test_faults_of_a_frame_are_those_of_the_copy(folder, dataset, tmp_path):
     """A frame under a fault, and the same frame read from the faulted copy."""
     for fault in ("beams:3", "lidar_off"):

@@ -176,7 +176,7 @@ FaultReport evaluate_detector(detection::Detector detector, const DetectionReque
   check_different(faults);
   std::vector<DetectionPass> passes{{.trust = trust}};
   for (const sensors::Fault& fault : faults) passes.push_back({.condition = {fault}, .trust = trust});
-  FaultReport report;
+  FaultReport report{.cue_errors = request.cue_errors};
   for (PassReport& pass : evaluate_passes(std::move(detector), request, passes, config)) {
     const std::size_t at = report.conditions.size();
     report.conditions.push_back({std::move(pass), at == 0 ? "clean" : faults[at - 1].text()});

@@ -153,6 +153,7 @@ std::string FaultReport::to_text() const {
     text << "mean resilience " << number_text(mean_resilience()).substr(2) << " over " << conditions.size() - 1
          << " faults (NDS under the fault over clean NDS)\n";
   }
+  if (cue_errors.any()) text << "the cues of every condition err: " << cue_errors.text() << "\n";
   text << class_table(*this, static_cast<int>(width)) << trust_table(*this, static_cast<int>(width))
        << agreement_table(*this, static_cast<int>(width));
   text << "\nThe clean condition: " << eval::to_text(first);
@@ -202,7 +203,9 @@ std::string FaultReport::to_json() const {
   }
   text += "}";
   if (conditions.size() > 1) text += ",\n  \"mean_resilience\": " + json::number_text(mean_resilience());
-  return text + trust_json(*this) + agreement_json(*this) + "\n}\n";
+  text += trust_json(*this) + agreement_json(*this);
+  if (cue_errors.any()) text += ",\n  \"cue_errors\": " + json::quoted(cue_errors.text());
+  return text + "\n}\n";
 }
 
 }  // namespace camber::runs

@@ -25,6 +25,10 @@ void DetectorTrainingOptions::validate() const {
     throw std::invalid_argument("[train] data.augmentation." + varied[0].path + " must be " + varied[0].first +
                                 " with encoder.kind = features, whose maps cannot be varied, got " + varied[0].second);
   }
+  if (data.cue_errors.any())
+    throw std::invalid_argument(
+        "[train] data.cue_errors must be none with encoder.kind = features, whose frames have no cues, got " +
+        data.cue_errors.text());
   if (data.faults.share > 0) {
     std::vector<sensors::Fault> drawn;
     for (const std::string& kind : data.faults.kinds) drawn.push_back(sensors::parse_fault(kind));

@@ -45,6 +45,10 @@ class Passes {
       all.push_back(frames.condition);
     }
     check_conditions(request_, all);
+    if (!has_own_encoders() && request_.cue_errors.any())
+      throw std::invalid_argument(
+          "[detector] cue errors must be none with encoder.kind = features, whose frames have no cues, got " +
+          request_.cue_errors.text());
     torch::NoGradGuard no_grad;
     detector_->eval();
     for (std::size_t condition = 0; condition < conditions_.size(); ++condition) run_condition(condition);

@@ -116,7 +116,7 @@ class SceneBuilder {
   SceneBuilder(detection::Detector detector, const DetectionRequest& request, const SceneViewOptions& options)
       : detector_(std::move(detector)), request_(request), options_(options) {
     conditions_.emplace_back();
-    if (!options.faults.empty()) conditions_.push_back(options.faults);
+    if (has_second()) conditions_.push_back(options.faults);
     found_.resize(conditions_.size());
   }
 
@@ -138,7 +138,9 @@ class SceneBuilder {
   static constexpr std::int64_t kSmallestImage = 120;
   static constexpr int kQuality = 72;
 
+  bool has_second() const { return !options_.faults.empty() || options_.cue_errors.any(); }
   void find();
+  std::vector<SceneObject> objects_of(const DetectedFrame& frame, const WindowFinder& windows) const;
   report::ScenePage at_width(std::int64_t width);
   report::SceneCondition condition_of(report::ScenePage& page, const sensors::KeyFrame& frame, std::int64_t width);
   std::int64_t add_image(report::ScenePage& page, const sensors::Image& image, std::int64_t width);
@@ -162,31 +164,37 @@ class SceneBuilder {
 };
 
 void SceneBuilder::find() {
-  const detection::DetectorOptions& detector = detector_->options();
   const WindowFinder windows(detector_);
-  std::vector<DetectionPass> passes;
-  for (const Condition& condition : conditions_) passes.push_back({.condition = condition});
   DetectionRequest request = request_;
   request.attention_mass = true;
   request.progress = {};
-  run_passes(detector_, request, passes, {.frame = [&](DetectedFrame&& frame) {
-               std::vector<SceneObject>& objects = found_[frame.pass][frame.origin.sample];
-               for (const detection::Detection& found : frame.found) {
-                 if (found.score < options_.min_score) continue;
-                 SceneObject object = placed(found.box, frame.origin.reference.sensor_to_ego);
-                 object.name = detector.classes[static_cast<std::size_t>(found.label)];
-                 object.colour = hex_colour(sensors::category_colour(object.name));
-                 object.found = true;
-                 object.score = found.score;
-                 object.speed = std::hypot(found.velocity[0], found.velocity[1]);
-                 object.trust = found.trust;
-                 object.mass = found.attention_mass;
-                 if (windows.any()) object.window = windows.window_of(found, frame.sample->sensor_frame.frame);
-                 objects.push_back(std::move(object));
-               }
-               std::stable_sort(objects.begin(), objects.end(),
-                                [](const SceneObject& a, const SceneObject& b) { return a.score > b.score; });
-             }});
+  for (std::size_t condition = 0; condition < conditions_.size(); ++condition) {
+    request.cue_errors = condition == 0 ? sensors::CueErrorOptions{} : options_.cue_errors;
+    run_passes(detector_, request, {{.condition = conditions_[condition]}}, {.frame = [&](DetectedFrame&& frame) {
+                 found_[condition][frame.origin.sample] = objects_of(frame, windows);
+               }});
+  }
+}
+
+std::vector<SceneObject> SceneBuilder::objects_of(const DetectedFrame& frame, const WindowFinder& windows) const {
+  const detection::DetectorOptions& detector = detector_->options();
+  std::vector<SceneObject> objects;
+  for (const detection::Detection& found : frame.found) {
+    if (found.score < options_.min_score) continue;
+    SceneObject object = placed(found.box, frame.origin.reference.sensor_to_ego);
+    object.name = detector.classes[static_cast<std::size_t>(found.label)];
+    object.colour = hex_colour(sensors::category_colour(object.name));
+    object.found = true;
+    object.score = found.score;
+    object.speed = std::hypot(found.velocity[0], found.velocity[1]);
+    object.trust = found.trust;
+    object.mass = found.attention_mass;
+    if (windows.any()) object.window = windows.window_of(found, frame.sample->sensor_frame.frame);
+    objects.push_back(std::move(object));
+  }
+  std::stable_sort(objects.begin(), objects.end(),
+                   [](const SceneObject& a, const SceneObject& b) { return a.score > b.score; });
+  return objects;
 }
 
 double SceneBuilder::range() const {
@@ -259,7 +267,7 @@ report::ScenePage SceneBuilder::at_width(std::int64_t width) {
   image_numbers_.clear();
   cloud_numbers_.clear();
   report::ScenePage page{.range = range(), .min_score = options_.min_score, .has_run = static_cast<bool>(detector_)};
-  if (!options_.faults.empty()) page.conditions.push_back(options_.faults_name);
+  if (has_second()) page.conditions.push_back(options_.faults_name);
   double first = 0;
   for (const nuscenes::Index sample : request_.split.samples) {
     report::SceneFrame shown;

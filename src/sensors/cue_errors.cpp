@@ -9,9 +9,30 @@
 #include <stdexcept>
 
 #include "camber/config/names.h"
+#include "sensors/text_parts.h"
 
 namespace camber::sensors {
 namespace {
+
+constexpr CueErrorRow kCueErrors[] = {
+    {"false_alarms", "chance a frame", &CueErrorOptions::false_alarms,
+     "the age of a sound sensor becomes 1: an alarm about nothing"},
+    {"misses", "chance a frame", &CueErrorOptions::misses,
+     "the age of a sensor that alarms becomes 0: the alarm is lost"},
+    {"wrong_culprit", "chance a frame", &CueErrorOptions::wrong_culprit,
+     "where the LiDAR alarms alone, or the cameras do, the alarm goes to the other"},
+    {"burst", "frames", nullptr, "beside the others: errors begin at random and last so long, at the same shares"},
+};
+
+const CueErrorRow& cue_error_named(std::string_view name) {
+  std::vector<std::string> names;
+  for (const CueErrorRow& row : kCueErrors) {
+    if (row.name == name) return row;
+    names.emplace_back(row.name);
+  }
+  throw std::invalid_argument("[cue errors] a name must be " + config::join_names(names) + ", got '" +
+                              std::string(name) + "' (did you mean '" + config::nearest_name(name, names) + "'?)");
+}
 
 // Begun with chance p a frame and lasting n frames, an error holds with chance 1 - (1 - p)^n: the share. Frames before
 // the scene's first count, so that its first frames err as often as the others.
@@ -40,15 +61,37 @@ void set_age(std::span<SensorCues> group, double age) {
 
 }  // namespace
 
+std::span<const CueErrorRow> cue_error_table() {
+  return kCueErrors;
+}
+
+std::string cue_error_table_markdown() {
+  std::string text = "| cue error | parameter | what happens |\n|---|---|---|\n";
+  for (const CueErrorRow& row : kCueErrors)
+    text +=
+        "| " + std::string(row.name) + " | " + std::string(row.parameter) + " | " + std::string(row.meaning) + " |\n";
+  return text;
+}
+
+bool is_cue_error(std::string_view name) {
+  const std::string_view word = name.substr(0, name.find(':'));
+  return std::any_of(std::begin(kCueErrors), std::end(kCueErrors),
+                     [word](const auto& row) { return row.name == word; });
+}
+
+void refuse_cue_errors(std::string_view faults, const std::string& argument, const std::string& reason) {
+  for (const std::string_view fault : parts_of(faults, ','))
+    if (is_cue_error(fault))
+      throw std::invalid_argument(argument + " must be faults of sensors, got the cue error '" + std::string(fault) +
+                                  "': " + reason);
+}
+
 std::string CueErrorOptions::text() const {
   if (!any()) return "none";
   std::ostringstream text;
-  const auto add = [&text](const char* name, double value) {
-    if (value > 0) text << (text.tellp() > 0 ? "," : "") << name << ":" << value;
-  };
-  add("false_alarms", false_alarms);
-  add("misses", misses);
-  add("wrong_culprit", wrong_culprit);
+  for (const CueErrorRow& row : kCueErrors)
+    if (row.chance != nullptr && this->*row.chance > 0)
+      text << (text.tellp() > 0 ? "," : "") << row.name << ":" << this->*row.chance;
   if (burst > 1) text << ",burst:" << burst;
   return text.str();
 }
@@ -56,31 +99,24 @@ std::string CueErrorOptions::text() const {
 CueErrorOptions parse_cue_errors(std::string_view text) {
   CueErrorOptions options;
   if (text.empty() || text == "none") return options;
-  const std::vector<std::string> names = {"false_alarms", "misses", "wrong_culprit", "burst"};
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string part(text.substr(begin, end - begin));
-    begin = end + 1;
-    const std::size_t colon = part.find(':');
-    const std::string name = part.substr(0, colon), value = colon == std::string::npos ? "" : part.substr(colon + 1);
+  for (const std::string_view part : parts_of(text, ',')) {
+    const std::size_t colon = std::min(part.find(':'), part.size());
+    const CueErrorRow& row = cue_error_named(part.substr(0, colon));
+    const std::string_view value = part.substr(std::min(colon + 1, part.size()));
     double number = 0;
     const auto [last, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    const bool whole = error == std::errc() && last == value.data() + value.size() && !value.empty();
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      throw std::invalid_argument("[cue errors] a name must be " + config::join_names(names) + ", got '" + name +
-                                  "' (did you mean '" + config::nearest_name(name, names) + "'?)");
-    const bool is_burst = name == "burst";
-    if (!whole ||
-        (is_burst ? !(number >= 1 && number <= 1000 && number == std::floor(number)) : !(number >= 0 && number <= 1)))
-      throw std::invalid_argument("[cue errors] " + name + " must be " +
-                                  (is_burst ? "a whole number of frames from 1 to 1000" : "a share from 0 to 1") +
-                                  ", got '" + value + "'");
-    if (is_burst)
+    const bool whole = error == std::errc() && last == value.data() + value.size();
+    const bool fits = row.chance != nullptr ? number >= 0 && number <= 1
+                                            : number >= 1 && number <= 1000 && number == std::floor(number);
+    if (!whole || !fits)
+      throw std::invalid_argument(
+          "[cue errors] " + std::string(row.name) + " must be " +
+          (row.chance == nullptr ? "a whole number of frames from 1 to 1000" : "a share from 0 to 1") + ", got '" +
+          std::string(value) + "'");
+    if (row.chance == nullptr)
       options.burst = static_cast<std::int64_t>(number);
     else
-      (name == "false_alarms" ? options.false_alarms
-       : name == "misses"     ? options.misses
-                              : options.wrong_culprit) = number;
+      options.*row.chance = number;
   }
   return options;
 }

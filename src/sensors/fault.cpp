@@ -7,6 +7,8 @@
 
 #include "camber/config/names.h"
 #include "camber/config/renamed.h"
+#include "camber/sensors/cue_errors.h"
+#include "sensors/text_parts.h"
 
 namespace camber::sensors {
 namespace {
@@ -168,18 +170,11 @@ const FaultRow* find_row(std::string_view name) {
 const FaultRow& row_named(std::string_view name) {
   const FaultRow* row = find_row(name);
   if (row != nullptr) return *row;
+  if (is_cue_error(name))
+    throw std::invalid_argument("[fault] kind must be a fault of a sensor, got the cue error '" + std::string(name) +
+                                "': option --cue-errors and data.cue_errors take those");
   throw std::invalid_argument("[fault] kind must be " + config::join_names(names()) + ", got '" + std::string(name) +
                               "' (did you mean '" + config::nearest_name(name, names()) + "'?)");
-}
-
-std::vector<std::string_view> parts_of(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (std::size_t begin = 0;;) {
-    const std::size_t end = text.find(separator, begin);
-    parts.push_back(text.substr(begin, end - begin));
-    if (end == std::string_view::npos) return parts;
-    begin = end + 1;
-  }
 }
 
 [[noreturn]] void refuse_part(std::string_view text, std::string_view part) {

@@ -230,6 +230,38 @@ TEST_F(TrainProgram, DrawsAFrameBesideItsFaultAndTheSceneAsAPage) {
   refused("view run" + scene + " --out a.png", "[view] --out must end in .html or .htm");
 }
 
+// Every tool that runs a detector over frames lets its cues err alike.
+TEST_F(TrainProgram, CuesErrInEveryTool) {
+  const std::string errors = " --cue-errors false_alarms:1,burst:2";
+  const std::string frames = " --run run --split val --limit 3 --threads 1 --format json";
+  const Answer evaluated = call("eval" + frames + world_config() + errors);
+  ASSERT_EQ(evaluated.code, 0) << evaluated.errors;
+  EXPECT_EQ(json_of(evaluated.output)["cue_errors"], "false_alarms:1,burst:2");
+  EXPECT_FALSE(json_of(call("eval" + frames + world_config()).output).contains("cue_errors"));
+  for (const std::string& policy : {std::string(" --policy none"), std::string(" --policy rule")}) {
+    ASSERT_EQ(call("predict" + frames + " --raw sound.json" + policy).code, 0);
+    ASSERT_EQ(call("predict" + frames + " --raw erring.json" + policy + errors).code, 0);
+    // A rule takes every sensor out that a false alarm accuses: nothing is left to see.
+    EXPECT_EQ(storage::read_file(folder_ / "sound.json") == storage::read_file(folder_ / "erring.json"),
+              policy == " --policy none");
+  }
+  const Json splits = Json::parse(storage::read_file(folder_ / "world/v1.0-simulated/splits.json"));
+  const std::string scene = " --scene " + splits["val"][0].get<std::string>();
+  const Answer view = call("view run" + scene + " --policy rule --out alarms.html" + errors);
+  ASSERT_EQ(view.code, 0) << view.errors;
+  EXPECT_NE(storage::read_file(folder_ / "alarms.html").find("\"cues with false_alarms:1,burst:2\""),
+            std::string::npos);
+  const auto refused = [this](const std::string& words, const std::string& sentence) {
+    const Answer answer = call(words);
+    EXPECT_EQ(answer.code, 2) << words;
+    EXPECT_NE(answer.errors.find(sentence), std::string::npos) << answer.errors;
+  };
+  refused("predict --run run --raw a.json --policy trust", "[predict] --policy must be none, rule, verified_rule");
+  refused("view run" + scene + " --out a.html --cue-errors miss:1", "did you mean 'misses'?");
+  refused("eval --run run --faults misses:0.1", "got the cue error 'misses': option --cue-errors");
+  refused("view --data world" + scene + " --out a.html" + errors, "must come with a detector");
+}
+
 TEST_F(TrainProgram, LearnsFromMapsOfOtherEncoders) {
   fs::create_directories(folder_ / "maps");
   std::vector<float> bev(std::size_t{8} * 32 * 32), cameras(std::size_t{6} * 8 * 6 * 15);
@@ -263,6 +295,8 @@ TEST_F(TrainProgram, LearnsFromMapsOfOtherEncoders) {
   refused("train --out turned" + maps + " --data.augmentation.rotation=5", "data.augmentation.rotation must be 0");
   refused("train --out black" + maps + " --data.faults.kinds='[\"black\"]'", "faults must be known ones");
   refused("eval --run of_maps --split val --faults black:5", "faults must be known ones");
+  refused("eval --run of_maps --split val --cue-errors misses:1",
+          "[detector] cue errors must be none with encoder.kind = features, whose frames have no cues, got misses:1");
   fs::remove(folder_ / "maps" / fs::directory_iterator(folder_ / "maps")->path().filename());
   const Answer missing = call("train --out of_fewer" + maps + " --loop.steps=20");
   EXPECT_NE(missing.code, 0);

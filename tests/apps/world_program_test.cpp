@@ -62,6 +62,14 @@ TEST_F(WorldProgram, AnswersMistakesInASentence) {
   EXPECT_NE(call("simulate --out x --world.frmes=2").errors.find("frames"), std::string::npos);
   EXPECT_EQ(call("simulate --out x --scenes 0").errors, "camber: [simulate] scenes must be 1 to 9999, got 0\n");
   EXPECT_NE(call("faults --data x --faults drak --out y").errors.find("did you mean 'dark'"), std::string::npos);
+  const std::string refused = " must be faults of sensors, got the cue error 'misses:0.1': ";
+  EXPECT_EQ(call("faults --data x --faults dark,misses:0.1 --out y").errors,
+            "camber: [faults] --faults" + refused + "a copy of a data set has no cues\n");
+  EXPECT_EQ(call("inspect --data x --image a.png --faults misses:0.1").errors,
+            "camber: [inspect] --faults" + refused + "a drawn frame shows no cues\n");
+  EXPECT_EQ(
+      call("calibrate-agreement --checkpoint x --faults misses:0.1 --out y").errors,
+      "camber: [calibrate-agreement] --faults" + refused + "agreement is what the sensors show, and looks at no cue\n");
   EXPECT_EQ(call("inspect --data nowhere --read --tables-only").errors,
             "camber: [inspect] --tables-only and --read must not be given together\n");
   EXPECT_EQ(call("inspect --data nowhere --gates").code, 2);
@@ -103,7 +111,12 @@ TEST_F(WorldProgram, TheDocumentationHoldsTheTableOfFaults) {
   const char* source = std::getenv("CAMBER_SOURCE");
   ASSERT_NE(source, nullptr);
   const std::string page = storage::read_file(fs::path(source) / "docs/world.md");
-  EXPECT_NE(page.find(call("faults --list").output), std::string::npos);
+  const std::string tables = call("faults --list").output;
+  const std::size_t between = tables.find("\n\n") + 1;
+  for (const std::string& table : {tables.substr(0, between), tables.substr(between + 1)}) {
+    EXPECT_TRUE(table.starts_with("| ")) << table;
+    EXPECT_NE(page.find(table), std::string::npos) << table;
+  }
   const std::string configured = storage::read_file(fs::path(source) / "configs/simulate.toml");
   EXPECT_EQ(configured, call("simulate --print-config").output);
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "camber/sensors/fault.h"
 #include "nuscenes/small_world.h"
 
 namespace camber::sensors {
@@ -91,6 +92,29 @@ TEST(CueErrors, TextComesBack) {
   EXPECT_EQ(message_of([] { parse_cue_errors("misses"); }), "[cue errors] misses must be a share from 0 to 1, got ''");
   EXPECT_EQ(message_of([] { parse_cue_errors("burst:1.5"); }),
             "[cue errors] burst must be a whole number of frames from 1 to 1000, got '1.5'");
+}
+
+TEST(CueErrors, AreNamedInOneTable) {
+  for (const CueErrorRow& row : cue_error_table()) {
+    const std::string name(row.name), value = row.chance == nullptr ? ":3" : ":0.5";
+    EXPECT_TRUE(is_cue_error(name));
+    EXPECT_TRUE(is_cue_error(name + value));
+    EXPECT_NO_THROW(parse_cue_errors(name + value));
+    EXPECT_NE(cue_error_table_markdown().find("| " + name + " | "), std::string::npos);
+    EXPECT_EQ(message_of([&] { parse_fault(name + value); }),
+              "[fault] kind must be a fault of a sensor, got the cue error '" + name +
+                  "': option --cue-errors and data.cue_errors take those");
+  }
+  for (const FaultRow& row : fault_table()) EXPECT_FALSE(is_cue_error(row.name));
+}
+
+TEST(CueErrors, AreRefusedWhereThereAreNoCues) {
+  EXPECT_NO_THROW(refuse_cue_errors("frozen:4,stale", "[faults] --faults", "a copy of a data set has no cues"));
+  EXPECT_NO_THROW(refuse_cue_errors("", "[faults] --faults", "a copy of a data set has no cues"));
+  EXPECT_EQ(
+      message_of(
+          [] { refuse_cue_errors("frozen:4,misses:0.1", "[faults] --faults", "a copy of a data set has no cues"); }),
+      "[faults] --faults must be faults of sensors, got the cue error 'misses:0.1': a copy of a data set has no cues");
 }
 
 }  // namespace

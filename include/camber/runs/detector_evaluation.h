@@ -46,6 +46,7 @@ struct ConditionReport : PassReport {
 /// The fault table.
 struct FaultReport {
   std::vector<ConditionReport> conditions{};  ///< the clean one first
+  sensors::CueErrorOptions cue_errors{};      ///< how the cues of all of them erred
 
   const eval::DetectionMetrics& clean() const { return conditions.front().metrics.evaluation.metrics; }
   /// NDS of the condition over clean NDS; NaN when that is 0.
@@ -60,7 +61,8 @@ struct FaultReport {
   /// A metric that is not defined is a bare NaN, as in the metrics:
   /// {"clean": {keys of the metrics}, "faults": {"frozen:4": {...}}, "mean_resilience": ...,
   /// "trust": {"frozen:4": {"lidar": {"mean", "area_under_curve"}, "camera": {...}}},
-  ///  "agreement": {"frozen:4": {"mean", "area_under_curve"}}}, of a detector with dense heads
+  ///  "agreement": {"frozen:4": {"mean", "area_under_curve"}}, of a detector with dense heads
+  ///  "cue_errors": "false_alarms:0.1"}, where they erred
   std::string to_json() const;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,24 @@ struct CueErrorOptions {
   std::string text() const;
   bool operator==(const CueErrorOptions&) const = default;
 };
+
+/// One row of the only table of cue errors: parsing, help and documentation read it.
+struct CueErrorRow {
+  std::string_view name{};
+  std::string_view parameter{};
+  double CueErrorOptions::*chance = nullptr;  ///< none: how long errors last
+  std::string_view meaning{};
+};
+
+std::span<const CueErrorRow> cue_error_table();
+/// The table for the documentation.
+std::string cue_error_table_markdown();
+/// Whether a fault of this name ("misses", "misses:0.1") is one of the cues, and of no sensor.
+bool is_cue_error(std::string_view name);
+
+/// Refuses a list of faults ("frozen:4,misses:0.1") that names an error of the cues where there are no cues to err:
+/// "[faults] --faults must be faults of sensors, got the cue error 'misses:0.1': a copy of a data set has no cues".
+void refuse_cue_errors(std::string_view faults, const std::string& argument, const std::string& reason);
 
 /// Reads a list such as "false_alarms:0.1,misses:0.1,burst:4"; "none" is no error. std::invalid_argument for anything
 /// else, with the nearest known word.
