@@ -222,6 +222,11 @@ class Table {
     attention("camber/corrected", {kForward, kBackward, kBoth}, camber({.implementation = corrected}), "sdpa/no_bias");
     attention("camber/corrected_segments", {kForward, kBoth},
               camber({.segment_values = true, .implementation = corrected}), "sdpa/no_bias");
+    attention("camber/corrected_statistics", {kForward}, camber({.statistics = true, .implementation = corrected}),
+              "camber/corrected_statistics");
+    attention("camber/streamed_statistics", {kForward},
+              camber({.statistics = true, .implementation = ops::Implementation::kStreamed}),
+              "camber/corrected_statistics");
     attention("camber/float_mask", {kForward, kBoth}, camber({.windows = false, .float_mask = true}));
     add("camber/bfloat16", kForward, "camber/windows", attention_gflop(options_, options_.keys, kForward),
         camber({.type = at::kBFloat16}), true);

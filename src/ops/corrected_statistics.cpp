@@ -90,8 +90,8 @@ struct Rows {
 void sum_unlisted(const StockPass& pass, const Piece& piece, const Rows& rows, const at::Tensor& k,
                   const at::Tensor& listed, const at::Tensor& sums) {
   const std::int64_t width = piece.keys.end - piece.keys.first;
-  const auto q = pass.q[rows.b].narrow(1, rows.first, rows.count).to(pass.type);
-  auto y = at::matmul(q, k.transpose(-1, -2)).mul_(pass.a.scale());
+  const auto q = pass.q[rows.b].narrow(1, rows.first, rows.count).to(pass.type) * pass.a.scale();
+  auto y = at::matmul(q, k.transpose(-1, -2));
   at::Tensor left_out = listed.defined() ? listed.narrow(1, piece.keys.first, width) : listed;
   if (piece.mask.defined()) {
     const auto mask = rows.of_mask(piece.mask);
