@@ -1,4 +1,4 @@
-// The pictures of pages that the documentation shows: node screenshots.mjs REPORT.html SCENE.html FOLDER
+// The images of pages that the documentation shows: node screenshots.mjs REPORT.html SCENE.html FOLDER
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { launch } from "../tests/web/browser.mjs";
