@@ -52,7 +52,8 @@ std::vector<study::Comparison> main_comparisons(const study::StudyAnalysis& anal
 }
 
 Intervals intervals_of(const study::StudyPlan& plan, const std::vector<study::Comparison>& comparisons) {
-  Intervals plot{.title = "Difference of mAP in points, 95 % interval; shaded: equivalent", .margin = 100 * plan.margin};
+  Intervals plot{.title = "Difference of mAP in points, 95 % interval; shaded: equivalent",
+                 .margin = 100 * plan.margin};
   std::tie(plot.from, plot.to) = range_of(comparisons, plot.margin);
   plot.ticks = drawing::tick_positions(plot.from, plot.to, 8);
   for (const study::Comparison& one : comparisons)
@@ -74,8 +75,7 @@ std::string forest_plot(const study::StudyPlan& plan, const std::vector<study::C
       "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
       names + kPlot + kWords, height);
   svg += fmt::format("<rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"#e8eef5\"/>\n",
-                     x_of(-plot.margin), kTop - 8, x_of(plot.margin) - x_of(-plot.margin),
-                     height - kTop - kBottom + 8);
+                     x_of(-plot.margin), kTop - 8, x_of(plot.margin) - x_of(-plot.margin), height - kTop - kBottom + 8);
   for (const double tick : plot.ticks)
     svg += fmt::format(
         "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2:.1f}\" stroke=\"{3}\"/>"

@@ -83,7 +83,8 @@ struct BlockWriter {
                          number(one.low), number(one.mean), number(one.high), json::quoted(one.words));
     });
     return fmt::format(
-        "{{\"kind\":\"intervals\",\"title\":{},\"note\":{},\"margin\":{},\"from\":{},\"to\":{},\"ticks\":{},\"rows\":{}}}",
+        "{{\"kind\":\"intervals\",\"title\":{},\"note\":{},\"margin\":{},\"from\":{},\"to\":{},\"ticks\":{},\"rows\":{}"
+        "}}",
         json::quoted(plot.title), json::quoted(plot.note), number(plot.margin), number(plot.from), number(plot.to),
         numbers(plot.ticks), rows);
   }

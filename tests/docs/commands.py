@@ -83,7 +83,10 @@ SHORTER = (
         r"^study (run|list|estimate) --config configs/study\.toml",
         rf"study \1 --config configs/study_small.toml {TINY_STUDY}",
     ),
-    (r"^study run --config configs/own_study\.toml --start study", rf"study run --config configs/own_study.toml {TINY_OWN}"),
+    (
+        r"^study run --config configs/own_study\.toml --start study",
+        rf"study run --config configs/own_study.toml {TINY_OWN}",
+    ),
     (
         r"^study (run|estimate) --config configs/study_alarms\.toml --start study",
         rf"study \1 --config configs/study_alarms.toml --start {ROOT}/study {TINY_ALARMS}",

@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
-/// A report as data: sections of sentences, charts, tables, intervals, images and text. What a run or a study wants to show is
-/// put together from these; the page draws them.
+/// A report as data: sections of sentences, charts, tables, intervals, images and text. What a run or a study wants to
+/// show is put together from these; the page draws them.
 namespace camber::report {
 
 /// How a series is drawn: a line, a thin dashed line (a bound), or the two edges of a shaded band.
