@@ -31,4 +31,5 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/camberConfig.cmake.in 
                               INSTALL_DESTINATION ${camber_package_folder})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/camberConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/camberConfig.cmake ${PROJECT_BINARY_DIR}/camberConfigVersion.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/camber_libtorch.cmake
         DESTINATION ${camber_package_folder})
