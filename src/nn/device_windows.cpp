@@ -144,6 +144,7 @@ ops::WindowIndex windows_on_device(const QueryProjection& projection, FixedSizes
   }
   const auto joined = [&](torch::Tensor Cells::*member) {
     std::vector<torch::Tensor> all;
+    all.reserve(parts.size());
     for (const Cells& part : parts) all.push_back(part.*member);
     return torch::cat(all, 1);
   };

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include <fmt/format.h>
+
 #include "camber/config/names.h"
 #include "sensors/text_parts.h"
 
@@ -68,8 +70,7 @@ std::span<const CueErrorRow> cue_error_table() {
 std::string cue_error_table_markdown() {
   std::string text = "| cue error | parameter | what happens |\n|---|---|---|\n";
   for (const CueErrorRow& row : kCueErrors)
-    text +=
-        "| " + std::string(row.name) + " | " + std::string(row.parameter) + " | " + std::string(row.meaning) + " |\n";
+    text += fmt::format("| {} | {} | {} |\n", row.name, row.parameter, row.meaning);
   return text;
 }
 
