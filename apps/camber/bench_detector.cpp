@@ -15,7 +15,7 @@ namespace {
 struct BenchDetectorArguments {
   std::string preset = "small", checkpoint{}, data{}, version = "v1.0-simulated", split{}, dump{}, device = "cpu";
   std::string precision{}, clock = "wall";
-  bool bias = false, no_training = false;
+  bool bias = false, dense_heads = false, no_training = false;
   runs::DetectorBenchOptions options{};
 };
 
@@ -27,6 +27,7 @@ detection::Detector detector_of(const BenchDetectorArguments& arguments, const C
     options.router.mode = nn::RouterMode::kLearned;
     options.bias.segments = true;
   }
+  options.head.dense_auxiliary = options.head.dense_auxiliary || arguments.dense_heads;
   options.precision = precision.value_or(options.precision);
   return detection::Detector(options, common.seed);
 }
@@ -70,6 +71,7 @@ void register_bench_detector(Command& bench) {
   command.option("--precision", arguments->precision, "float32 or bfloat16; the checkpoint's own by default");
   command.option("--device", arguments->device, "where the detector computes: cpu, cuda or cuda:N");
   command.option("--bias", arguments->bias, "with the learned router, windows and segments");
+  command.option("--dense-heads", arguments->dense_heads, "with dense heads, and the agreement of the sensors by them");
   command.option("--repeats", arguments->options.repeats, "frames and training steps that are timed");
   command.option("--warmup", arguments->options.warmup, "frames and training steps before them that are not");
   command.option("--clock", arguments->clock, "wall, or processor: its time divided by the threads");

@@ -88,7 +88,9 @@ class ImageMaker {
 
   void take(const runs::DetectedFrame& frame, const runs::Condition& condition) {
     if (std::find(samples_.begin(), samples_.end(), frame.origin.sample) == samples_.end()) return;
-    frames_.push_back({runs::frame_for_drawing(request_, frame.origin.sample, condition), frame.found});
+    frames_.push_back({runs::frame_for_drawing(request_, frame.origin.sample, condition,
+                                               opened_.detector->options().frame_options().camera_order),
+                       frame.found});
   }
 
   void write() {

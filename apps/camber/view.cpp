@@ -88,8 +88,8 @@ int run_view(ViewArguments& arguments, const CommonOptions& common) {
                      .dump() +
                  "\n");
   else
-    print_answer(std::to_string(page.frames.size()) + " frames, " + std::to_string(html.size() / 1000) +
-                 " kB: " + arguments.out + "\n");
+    print_answer(std::to_string(page.frames.size()) + (page.frames.size() == 1 ? " frame, " : " frames, ") +
+                 std::to_string(html.size() / 1000) + " kB: " + arguments.out + "\n");
   return kSuccess;
 }
 

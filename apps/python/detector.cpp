@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "camber/config/options.h"
+#include "camber/runs/detector_passes.h"
 
 namespace camber::python {
 namespace {
@@ -43,6 +44,7 @@ Found found_of(const std::vector<detection::Detection>& detections) {
   auto score = torch::empty({count}, torch::kDouble), label = torch::empty({count}, torch::kLong);
   auto query = torch::empty({count}, torch::kLong);
   auto trust = torch::empty({count, sensors}, torch::kDouble), mass = torch::empty({count, maps}, torch::kDouble);
+  auto agreement = torch::empty({count}, torch::kDouble);
   for (std::int64_t i = 0; i < count; ++i) {
     const detection::Detection& found = detections[static_cast<std::size_t>(i)];
     const geometry::Box& box = found.box;
@@ -53,10 +55,11 @@ Found found_of(const std::vector<detection::Detection>& detections) {
     score.mutable_data_ptr<double>()[i] = found.score;
     label.mutable_data_ptr<std::int64_t>()[i] = found.label;
     query.mutable_data_ptr<std::int64_t>()[i] = found.query;
+    agreement.mutable_data_ptr<double>()[i] = found.agreement;
     std::copy(found.trust.begin(), found.trust.end(), trust.mutable_data_ptr<double>() + sensors * i);
     std::copy(found.attention_mass.begin(), found.attention_mass.end(), mass.mutable_data_ptr<double>() + maps * i);
   }
-  return {boxes, velocity, score, label, query, trust, mass};
+  return {boxes, velocity, score, label, query, trust, mass, agreement};
 }
 
 }  // namespace
@@ -117,6 +120,25 @@ Frame::Frame(std::optional<torch::Tensor> points, std::int64_t intensity_index, 
 
 std::string Detector::options() const {
   return config::to_toml(detector_->options());
+}
+
+std::string Detector::policy() const {
+  return config::detail::choice_name(detector_->options().alarms.policy);
+}
+
+Session::Session(const c10::intrusive_ptr<Detector>& detector, const std::string& policy)
+    : session_(detector->model(), runs::trust_policy(policy, "[DetectorSession] policy")) {}
+
+std::string Session::policy() const {
+  return config::detail::choice_name(session_.policy());
+}
+
+torch::Tensor Session::agreement() const {
+  const std::lock_guard lock(mutex_);
+  const detection::SessionAgreement& known = session_.agreement();
+  std::vector<double> numbers{known.frame, known.smoothed};
+  numbers.insert(numbers.end(), known.cameras.begin(), known.cameras.end());
+  return torch::tensor(numbers, torch::kDouble);
 }
 
 Found Detector::detect(const c10::intrusive_ptr<Frame>& frame) const {

@@ -34,15 +34,17 @@ class Frame : public torch::CustomClassHolder {
 };
 
 /// boxes double [N, 7] (centre, length, width, height, yaw), velocity [N, 2], score [N], label and query int64 [N],
-/// trust [N, X] (X = 0 without a router), attention mass [N, M].
-using Found =
-    std::tuple<torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor>;
+/// trust [N, X] (X = 0 without a router), attention mass [N, M], agreement of the frame's sensors [N].
+using Found = std::tuple<torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor,
+                         torch::Tensor, torch::Tensor>;
 
 class Detector : public torch::CustomClassHolder {
  public:
   explicit Detector(const std::string& path) : detector_(detection::Detector::load(path)) {}
   std::vector<std::string> classes() const { return detector_->options().classes; }
-  std::string options() const;  ///< TOML
+  std::string options() const;                                                ///< TOML
+  std::string policy() const;                                                 ///< what is done with the cues' alarms
+  double threshold() const { return detector_->options().alarms.threshold; }  ///< of agreement; 0: not calibrated
   std::int64_t previous_sweeps() const { return detector_->options().encoder.previous_sweeps; }
   Found detect(const c10::intrusive_ptr<Frame>& frame) const;
   const detection::Detector& model() const { return detector_; }
@@ -53,10 +55,14 @@ class Detector : public torch::CustomClassHolder {
 
 class Session : public torch::CustomClassHolder {
  public:
-  explicit Session(const c10::intrusive_ptr<Detector>& detector) : session_(detector->model()) {}
+  /// An empty policy is the detector's own.
+  Session(const c10::intrusive_ptr<Detector>& detector, const std::string& policy);
   Found detect(const c10::intrusive_ptr<Frame>& frame);
   void reset();
+  std::string policy() const;
   torch::Tensor cues() const;  ///< double [1 + V, 4]: age, change, level, available; [0, 4] before the first frame
+  /// double [2 + V]: of the last frame, smoothed, of each camera; V = 0 without dense heads; NaN where not known.
+  torch::Tensor agreement() const;
 
  private:
   mutable std::mutex mutex_{};  // Python's threads run side by side while a call is here

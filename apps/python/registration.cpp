@@ -23,15 +23,19 @@ TORCH_LIBRARY(camber_program, m) {
           [](const std::string& path) { return told([&] { return c10::make_intrusive<Detector>(path); }); }))
       .def("classes", &Detector::classes)
       .def("options", &Detector::options)
+      .def("policy", &Detector::policy)
+      .def("threshold", &Detector::threshold)
       .def("previous_sweeps", &Detector::previous_sweeps)
       .def("detect", &Detector::detect);
   m.class_<Session>("Session")
-      .def(torch::init([](const c10::intrusive_ptr<Detector>& detector) {
-        return told([&] { return c10::make_intrusive<Session>(detector); });
+      .def(torch::init([](const c10::intrusive_ptr<Detector>& detector, const std::string& policy) {
+        return told([&] { return c10::make_intrusive<Session>(detector, policy); });
       }))
       .def("detect", &Session::detect)
       .def("reset", &Session::reset)
-      .def("cues", &Session::cues);
+      .def("policy", &Session::policy)
+      .def("cues", &Session::cues)
+      .def("agreement", &Session::agreement);
   m.class_<Dataset>("Dataset")
       .def(torch::init([](const std::string& root, const std::string& version, std::int64_t threads) {
         return told([&] { return c10::make_intrusive<Dataset>(root, version, threads); });

@@ -26,7 +26,7 @@ from .attention import (
 )
 from .attention_bias import AttentionBias, BiasWindows
 from .bounded_scale import SCALE_PRESETS, BoundedScale, BoundsStage
-from .detector import Detection, Detector, DetectorSession
+from .detector import Agreement, Detection, Detector, DetectorSession
 from .frames import Frame, Objects
 from .scale_projection import project_after_step, project_scales
 from .sensors import BevGrid, CameraMap
@@ -42,6 +42,7 @@ configs = _find_configurations()  # the folder of the configurations: `camber tr
 
 __all__ = [
     "SCALE_PRESETS",
+    "Agreement",
     "AttentionBias",
     "AttentionResult",
     "AttentionStatistics",

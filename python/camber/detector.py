@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch import Tensor
 from . import _doors
 from .frames import Array, Frame
 
-__all__ = ["Detection", "Detector", "DetectorSession"]
+__all__ = ["Agreement", "Detection", "Detector", "DetectorSession"]
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,28 @@ class Detection:
     query: int = 0  # which query found it
     trust: dict[str, float] | None = None  # -1 .. 1 by sensor: lidar, and cameras or each camera; None without a router
     attention_mass: dict[str, float] | None = None  # the share of its attention by sensor: lidar and each camera
+    agreement: float | None = None  # how far the sensors of its frame agree, -1 .. 1; None: not known
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far the LiDAR and the cameras of a session's last frame see the same objects, -1 to 1; None: not known.
+
+    >>> Agreement(0.4, 0.35, {"CAM_FRONT": 0.5}).smoothed
+    0.35
+    """
+
+    frame: float | None = None
+    smoothed: float | None = None  # the mean over the last frames: what verified policies look at
+    cameras: dict[str, float | None] = field(default_factory=dict)  # each with the LiDAR; empty without dense heads
+
+
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else number
 
 
 def _detections(found: Sequence[Tensor], classes: Sequence[str], cameras: Sequence[str]) -> list[Detection]:
-    boxes, velocity, score, label, query, trust, mass = (tensor.tolist() for tensor in found)
+    boxes, velocity, score, label, query, trust, mass, agreement = (tensor.tolist() for tensor in found)
     sensors = ["lidar", *cameras]
 
     def by_sensor(row: list[float], shared: bool) -> dict[str, float] | None:
@@ -55,6 +74,7 @@ def _detections(found: Sequence[Tensor], classes: Sequence[str], cameras: Sequen
             query=query[i],
             trust=by_sensor(trust[i], True),
             attention_mass=by_sensor(mass[i], False),
+            agreement=_known(agreement[i]),
         )
         for i in range(len(score))
     ]
@@ -84,12 +104,26 @@ class Detector:
     ...                         lidar_to_camera=frame.lidar_to_camera, time_lag_index=5)
     >>> len(found), sorted(found[0].trust), len(found[0].attention_mass)
     (300, ['cameras', 'lidar'], 7)
+    >>> detector.policy, detector.agreement_threshold, -1 <= found[0].agreement <= 1
+    ('bias', None, True)
     """
 
     def __init__(self, door: Any) -> None:
         self._door = door
         self.classes: list[str] = door.classes()
         self.previous_sweeps: int = door.previous_sweeps()  # LiDAR sweeps before the key frame that it was trained on
+
+    @property
+    def policy(self) -> str:
+        """What is done with the alarms of the cues: none, rule, verified_rule, bias or verified_bias."""
+        policy: str = self._door.policy()
+        return policy
+
+    @property
+    def agreement_threshold(self) -> float | None:
+        """The agreement from which on verified policies drop an alarm; None before `camber calibrate-agreement`."""
+        threshold: float = self._door.threshold()
+        return threshold if threshold != 0 else None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Detector:
@@ -119,7 +153,8 @@ class DetectorSession:
     """Detection in a running sequence: keeps what the cues of each sensor's health need of the frames before.
 
     Time stamps of the frames rise, the cameras stay the same ones until reset(). Calls of one session wait for
-    each other; sessions may share a detector.
+    each other; sessions may share a detector. policy: what is done with the cues' alarms, the detector's own without
+    one; a verified policy holds them against the agreement of the sensors over the last frames (docs/agreement.md).
 
     >>> import camber, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -133,13 +168,17 @@ class DetectorSession:
     ...     found = session.detect(dataset.frame(token, sweeps=session.detector.previous_sweeps))
     >>> session.cues["CAM_FRONT"]["age"]
     0.0
+    >>> session.policy, len(session.agreement.cameras), session.agreement.frame == found[0].agreement
+    ('bias', 6, True)
+    >>> camber.DetectorSession(session.detector, policy="rule").policy
+    'rule'
     """
 
-    def __init__(self, detector: Detector) -> None:
+    def __init__(self, detector: Detector, policy: str | None = None) -> None:
         if not isinstance(detector, Detector):
             raise TypeError(f"[DetectorSession] detector must be a Detector, got {type(detector).__name__}")
         self.detector = detector
-        self._door = _doors.make("Session", detector._door)
+        self._door = _doors.make("Session", detector._door, "" if policy is None else policy)
         self._cameras: list[str] = []
 
     def detect(
@@ -161,3 +200,15 @@ class DetectorSession:
         rows: list[list[float]] = self._door.cues().tolist()
         names = ("age", "change", "level", "available")
         return {sensor: dict(zip(names, row)) for sensor, row in zip(["lidar", *self._cameras], rows)}
+
+    @property
+    def policy(self) -> str:
+        """What this session does with the alarms of the cues."""
+        policy: str = self._door.policy()
+        return policy
+
+    @property
+    def agreement(self) -> Agreement:
+        """How far the sensors of the last frame agreed; nothing is known before the first."""
+        frame, smoothed, *cameras = (_known(number) for number in self._door.agreement().tolist())
+        return Agreement(frame, smoothed, dict(zip(self._cameras, cameras)))

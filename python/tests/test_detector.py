@@ -22,6 +22,10 @@ def folder(tmp_path_factory):
              f"--data.root={folder / 'world'}", "--data.batch_size=1", "--loop.steps=1", "--evaluation.faults=[]",
              "--evaluation.limit=1"]  # fmt: skip
     assert run_program(train) == 0
+    # The same weights: what is done with alarms belongs to no training.
+    verified = [word.replace(str(folder / "run"), str(folder / "verified")) for word in train]
+    alarms = ["--detector.alarms.threshold=-1", "--detector.alarms.policy=verified_rule"]
+    assert run_program([*verified, *alarms]) == 0
     return folder
 
 
@@ -159,6 +163,51 @@ def test_a_frame_holds_what_the_tables_say(dataset):
     assert halved.images[0].shape == (24, 60, 3)
     assert torch.allclose(halved.intrinsics[:, 0, 0] * 2, frame.intrinsics[:, 0, 0])
     assert dataset.samples_of(dataset.scenes()[0])[0] in dataset.samples()
+
+
+def test_agreement_of_the_sensors(detector, dataset):
+    session = camber.DetectorSession(detector)
+    assert session.agreement == camber.Agreement() and session.policy == detector.policy == "bias"
+    known = []
+    for frame in frames(detector, dataset):
+        found = session.detect(frame)
+        known.append(session.agreement.frame)
+        assert {one.agreement for one in found} == {session.agreement.frame}
+        assert detector.detect(frame)[0].agreement == session.agreement.frame
+        assert list(session.agreement.cameras) == list(frame.camera_names)
+        mean = [value for value in known[-3:] if value is not None]
+        assert session.agreement.smoothed == pytest.approx(sum(mean) / len(mean))
+    assert all(-1 <= value <= 1 for value in known)
+    session.reset()
+    frame.points = None
+    assert session.detect(frame)[0].agreement is None
+    assert session.agreement.frame is None and set(session.agreement.cameras.values()) == {None}
+
+
+def test_policies(folder, detector, dataset):
+    verified = camber.Detector.load(folder / "verified" / "model.safetensors")
+    assert (detector.agreement_threshold, verified.agreement_threshold) == (None, -1)
+    assert verified.policy == "verified_rule"
+
+    def found_late(model, policy=None):
+        session = camber.DetectorSession(model, policy)
+        first, second, *_ = frames(detector, dataset)
+        session.detect(first)
+        second.lidar_timestamp = first.lidar_timestamp  # an alarm
+        found = session.detect(second)
+        assert session.cues["lidar"]["age"] > 0.9
+        return [(one.query, one.label, one.score, one.center) for one in found]
+
+    ignored, obeyed = found_late(detector, "none"), found_late(detector, "rule")
+    assert ignored != obeyed
+    assert found_late(verified) == found_late(verified, "none") == ignored, "all agreement is above -1"
+    assert found_late(verified, "rule") == obeyed
+    with pytest.raises(ValueError, match="before alarms.threshold is known .*, got verified_rule"):
+        camber.DetectorSession(detector, "verified_rule")
+    with pytest.raises(
+        ValueError, match="policy must be none, rule, verified_rule, bias or verified_bias, got 'trust'"
+    ):
+        camber.DetectorSession(detector, policy="trust")
 
 
 def test_errors_of_cues(dataset):

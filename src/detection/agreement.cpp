@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "detection/agreement_host.h"
+
 namespace camber::detection {
 namespace {
 
@@ -28,8 +30,7 @@ torch::Tensor correlation(const torch::Tensor& a, const torch::Tensor& b, const 
   };
   const auto x = from_mean(a), y = from_mean(b);
   const auto spread = (x.square().sum(1) * y.square().sum(1)).sqrt();  // [B, C]
-  constexpr double kConstant = 1e-12;
-  const auto r = torch::where(spread <= kConstant, torch::zeros_like(spread), (x * y).sum(1) / spread);
+  const auto r = torch::where(spread <= kConstantHeat, torch::zeros_like(spread), (x * y).sum(1) / spread);
   const auto shown = torch::where(counts.unsqueeze(-1), torch::maximum(a, b), 0.0).amax(1) >= kObjectHeat;
   return torch::where((number >= static_cast<double>(kFewestPlaces)) & shown, r, kNotKnown);
 }
@@ -58,12 +59,20 @@ SensorAgreement agreement_of(const torch::Tensor& grid_logits, const torch::Tens
                              const nn::QueryProjection& places, const nn::SensorScene& scene) {
   const torch::NoGradGuard guard;
   const auto layout = scene.layout();
-  const auto maps = static_cast<std::int64_t>(layout.maps.size());
   const std::int64_t batch = grid_logits.size(0), classes = grid_logits.size(2), grid_keys = layout.maps[0].keys();
   TORCH_CHECK_VALUE(scene.has_grid && grid_logits.size(1) == grid_keys &&
                         camera_logits.sizes() == torch::IntArrayRef({batch, layout.keys() - grid_keys, classes}),
                     "[agreement] logits must be [B, ", grid_keys, ", C] and [B, ", layout.keys() - grid_keys,
                     ", C], got ", grid_logits.sizes(), " and ", camera_logits.sizes());
+  return grid_logits.is_cpu() && places.cell.is_cpu() ? agreement_on_host(grid_logits, camera_logits, places, scene)
+                                                      : agreement_by_tensors(grid_logits, camera_logits, places, scene);
+}
+
+SensorAgreement agreement_by_tensors(const torch::Tensor& grid_logits, const torch::Tensor& camera_logits,
+                                     const nn::QueryProjection& places, const nn::SensorScene& scene) {
+  const auto layout = scene.layout();
+  const auto maps = static_cast<std::int64_t>(layout.maps.size());
+  const std::int64_t batch = grid_logits.size(0), grid_keys = layout.maps[0].keys();
   const auto seen = places.seen.to(grid_logits.device());
   const auto at_map = [&](const torch::Tensor& logits, std::int64_t m) {
     return heat_at(logits, layout.maps[static_cast<std::size_t>(m)], places.cell.select(2, m));

@@ -43,6 +43,26 @@ void check_policy(const DetectorOptions& options, TrustPolicy policy) {
     refuse_policy("be none, rule or verified_rule for a detector without a router");
 }
 
+std::vector<std::vector<SensorAlarm>> alarms_of(const DetectorBatch& batch, TrustPolicy policy,
+                                                const AlarmOptions& options, const SensorAgreement& agreement) {
+  const auto raised = (batch.available & (batch.age > options.alarm_age)).contiguous();
+  const DetectorBatch seen = under_policy(batch, policy, options, agreement);
+  const auto age = batch.age.to(torch::kDouble).contiguous(), left = seen.age.to(torch::kDouble).contiguous();
+  const auto available = batch.available.contiguous(), takes_part = seen.available.contiguous();
+  std::vector<std::vector<SensorAlarm>> frames(static_cast<std::size_t>(batch.size));
+  const std::int64_t sensors = available.size(1);
+  for (std::int64_t i = 0; i < available.numel(); ++i) {
+    SensorAlarm alarm{.age = age.const_data_ptr<double>()[i], .available = available.const_data_ptr<bool>()[i]};
+    if (raised.const_data_ptr<bool>()[i]) {
+      const bool dropped = left.const_data_ptr<double>()[i] != alarm.age;
+      alarm.state = !is_verified(policy) ? AlarmState::kRaised : dropped ? AlarmState::kDropped : AlarmState::kKept;
+    }
+    alarm.taken_out = alarm.available && !takes_part.const_data_ptr<bool>()[i];
+    frames[static_cast<std::size_t>(i / sensors)].push_back(alarm);
+  }
+  return frames;
+}
+
 DetectorBatch under_policy(DetectorBatch batch, TrustPolicy policy, const AlarmOptions& options,
                            const SensorAgreement& agreement) {
   if (is_verified(policy)) {

@@ -207,6 +207,7 @@ HeadMemory CmtHeadImpl::remember(const KeyMaps& maps, const DetectorBatch& batch
 
 DetectorOutput CmtHeadImpl::forward(const KeyMaps& maps, const DetectorBatch& batch, const DenoisingQueries& denoising,
                                     const ForwardOptions& options, const std::optional<torch::Tensor>& positions) {
+  if (options.dense_alone) return dense_output(maps, batch, options);
   return forward(memory_at(maps, batch, positions), batch, denoising, options);
 }
 
@@ -227,8 +228,8 @@ std::pair<torch::Tensor, torch::Tensor> CmtHeadImpl::dense_logits(const HeadMemo
 }
 
 // Outside of the graph: whether it is asked for, for statistics say, changes no bit of a gradient.
-SensorAgreement CmtHeadImpl::agreement(const HeadMemory& memory, const DetectorBatch& batch,
-                                       const torch::Tensor& references, const ForwardOptions& options) {
+SensorAgreement CmtHeadImpl::agreement_if_asked(const HeadMemory& memory, const DetectorBatch& batch,
+                                                const torch::Tensor& references, const ForwardOptions& options) {
   const bool asked = !is_training() || options.statistics || options_.head.agreement_input ||
                      options_.router.mode == nn::RouterMode::kAgree;
   if (!grid_classes_ || !asked) return {};
@@ -238,12 +239,33 @@ SensorAgreement CmtHeadImpl::agreement(const HeadMemory& memory, const DetectorB
                       batch.scene);
 }
 
+SensorAgreement CmtHeadImpl::agreement(const HeadMemory& memory, const DetectorBatch& batch) {
+  TORCH_CHECK(!is_training(), "[CmtHead] agreement must be asked for in eval mode");
+  return agreement_if_asked(memory, batch, references().unsqueeze(0).expand({batch.size, -1, -1}), {});
+}
+
+// Keys as inference has them: what makes them does not learn.
+DetectorOutput CmtHeadImpl::dense_output(const KeyMaps& maps, const DetectorBatch& batch,
+                                         const ForwardOptions& options) {
+  TORCH_CHECK_VALUE(grid_classes_, "[Detector] dense_alone must be false without head.dense_auxiliary, got true");
+  HeadMemory memory;
+  {
+    const torch::NoGradGuard no_grad;
+    memory.content = memory_of(maps, batch);
+  }
+  DetectorOutput output;
+  output.references = references().detach().unsqueeze(0).expand({batch.size, -1, -1});
+  output.agreement = agreement_if_asked(memory, batch, output.references, options);
+  std::tie(output.grid_logits, output.camera_logits) = dense_logits(memory, batch);
+  return output;
+}
+
 DetectorOutput CmtHeadImpl::forward(const HeadMemory& memory, const DetectorBatch& given,
                                     const DenoisingQueries& denoising, const ForwardOptions& options) {
   Pass pass{.memory = memory};
   DetectorOutput output;
   output.references = references().unsqueeze(0).expand({given.size, -1, -1});
-  output.agreement = agreement(memory, given, output.references, options);
+  output.agreement = agreement_if_asked(memory, given, output.references, options);
   pass.agreement = output.agreement;
   if (!options.earlier_agreement.empty() && pass.agreement.defined())
     pass.agreement.frame = torch::full_like(pass.agreement.frame,

@@ -215,7 +215,7 @@ DetectorOutput DetectorImpl::forward(const DetectorBatch& batch, const ForwardOp
 DetectorOutput DetectorImpl::run(const DetectorBatch& batch, const ForwardOptions& options,
                                  const std::optional<torch::Tensor>& key_positions) {
   DenoisingQueries denoising;
-  if (is_training() && options.denoising && !batch.targets.empty())
+  if (is_training() && options.denoising && !options.dense_alone && !batch.targets.empty())
     denoising = make_denoising_queries(batch, options_, options.seed, options.step, options.first_frame,
                                        most_objects(batch, parts_->group.get()));
   return parts_->head->forward(encode(batch), batch, denoising, options, key_positions);
@@ -239,6 +239,17 @@ void DetectorImpl::set_alarms(const AlarmOptions& alarms) {
   parts_->head->set_alarms(alarms);
 }
 
+bool DetectorImpl::learns_dense_heads_alone() const {
+  bool any = false;
+  for (const auto& parameter : named_parameters()) {
+    if (!parameter.value().requires_grad()) continue;
+    const std::string& name = parameter.key();
+    if (!name.starts_with("head.grid_classes.") && !name.starts_with("head.camera_classes.")) return false;
+    any = true;
+  }
+  return any;
+}
+
 CmtHead DetectorImpl::head() const {
   return parts_->head;
 }
@@ -246,7 +257,7 @@ CmtHead DetectorImpl::head() const {
 Losses DetectorImpl::losses(const DetectorOutput& output, const DetectorBatch& batch) {
   auto losses = detector_losses(output, batch, options_, parts_->group.get());
   const bool once = !parts_->group || parts_->group->is_first();  // it looks at no frame
-  if (parts_->head->attention_bias && once) {
+  if (parts_->head->attention_bias && once && output.class_logits.defined()) {
     auto bias = parts_->head->attention_bias;
     const auto& own = bias->options;
     if (own.scale.l2_weight > 0 || own.segment_scale.l2_weight > 0 || own.locality_scale.l2_weight > 0)

@@ -31,7 +31,11 @@ torch::Tensor routed_objects(const torch::Tensor& object, const DetectorOutput& 
 
 Counts counts_of(const torch::Tensor& object, const DetectorOutput& output, const DetectorBatch& batch) {
   const auto number = [](const torch::Tensor& of) { return static_cast<double>(of.ge(0).sum().item<std::int64_t>()); };
-  Counts counts{.queries = static_cast<double>(object[0].numel()), .positives = number(object[0])};
+  Counts counts;
+  if (object.defined()) {
+    counts.queries = static_cast<double>(object[0].numel());
+    counts.positives = number(object[0]);
+  }
   if (output.denoising_logits.defined()) counts.denoising = number(output.denoising.object);
   for (const auto& targets : batch.targets) counts.objects += static_cast<double>(targets.labels.size(0));
   if (output.trust.defined()) counts.routed = number(routed_objects(object, output));
@@ -188,9 +192,10 @@ Losses detector_losses(const DetectorOutput& output, const DetectorBatch& batch,
                     "[Detector] losses need the true objects of every frame (", batch.size, "), got those of ",
                     batch.targets.size());
   Losses losses;
-  const auto object = match_batch(output, batch, options);
+  const bool decoded = output.class_logits.defined();
+  const auto object = decoded ? match_batch(output, batch, options) : torch::Tensor{};
   const Counts own = counts_of(object, output, batch), counts = over_ranks(own, group);
-  add_matched(losses, object, output, batch, options, counts);
+  if (decoded) add_matched(losses, object, output, batch, options, counts);
   if (output.denoising_logits.defined()) add_denoising(losses, output, batch, options, counts.denoising);
   if (output.grid_logits.defined()) {
     const auto dense = dense_losses(output, batch, options, counts.objects);
@@ -200,7 +205,7 @@ Losses detector_losses(const DetectorOutput& output, const DetectorBatch& batch,
   if (output.grid_motion.defined())
     losses.terms.emplace_back("dense_motion",
                               dense_motion_loss(output, batch, options, counts.objects) * options.loss.dense_weight);
-  if (options.router.mode == nn::RouterMode::kSupervised) {
+  if (decoded && options.router.mode == nn::RouterMode::kSupervised) {
     // supervision_loss is the mean over the rank's own queries, with the factor 0.5 of its definition, which the weight
     // replaces.
     const double share = std::max(1.0, own.routed) / std::max(1.0, counts.routed);

@@ -48,6 +48,19 @@ std::vector<std::string> condition_row(const std::string& name, const Json& metr
   return row;
 }
 
+// Of a detector with dense heads: how far the sensors agree under each condition, and how well that tells it from clean
+// frames.
+void add_agreement(Table& table, const Json& agreement) {
+  if (agreement.empty()) return;
+  table.columns.insert(table.columns.end(), {"agreement", "AUC"});
+  table.note += " Agreement of the sensors: mean over frames; AUC: how well it tells the condition from clean frames.";
+  for (std::vector<std::string>& row : table.rows) {
+    const Json own = agreement.value(row.front(), Json::object());
+    row.push_back(cell(number(own, "mean")));
+    row.push_back(row.front() == "clean" ? "-" : cell(number(own, "area_under_curve"), 2));
+  }
+}
+
 Table fault_table(const Json& result) {
   Table table{.title = "Under faults",
               .note = "Kept: NDS under the fault over clean NDS.",
@@ -60,6 +73,7 @@ Table fault_table(const Json& result) {
   for (const auto& [name, metrics] : faults.items()) table.rows.push_back(condition_row(name, metrics, clean_score));
   if (const double mean = number(result, "mean_resilience"); std::isfinite(mean))
     table.note += fmt::format(" Mean over the faults: {:.2f}.", mean);
+  add_agreement(table, result.value("agreement", Json::object()));
   return table;
 }
 

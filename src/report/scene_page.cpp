@@ -53,6 +53,22 @@ Json objects_json(const std::vector<SceneObject>& objects) {
   return list;
 }
 
+Json known_or_null(const std::optional<double>& value) {
+  return value ? Json(short_number(*value, 1e4)) : Json(nullptr);
+}
+
+// What is known of the sensors of one frame; nothing for a page without a detector.
+void put_sensors(Json& view, const SceneCondition& condition) {
+  if (condition.alarms.empty()) return;
+  Json cameras = Json::array(), alarms = Json::array();
+  for (const auto& camera : condition.camera_agreement) cameras.push_back(known_or_null(camera));
+  for (const SceneAlarm& alarm : condition.alarms)
+    alarms.push_back({{"age", short_number(alarm.age, 1e3)}, {"state", alarm.state}, {"taken_out", alarm.taken_out}});
+  view["agreement"] = known_or_null(condition.agreement);
+  view["camera_agreement"] = cameras;
+  view["alarms"] = alarms;
+}
+
 Json frame_json(const SceneFrame& frame) {
   Json views = Json::array();
   for (const SceneCondition& view : frame.views) {
@@ -62,6 +78,7 @@ Json frame_json(const SceneFrame& frame) {
                      {"matrices", matrices},
                      {"points", view.points},
                      {"found", objects_json(view.found)}});
+    put_sensors(views.back(), view);
   }
   return {{"time", short_number(frame.time, 1e3)},
           {"pose", short_list(frame.pose, 1e4)},
@@ -84,6 +101,8 @@ Json page_json(const ScenePage& page) {
           {"interval", page.interval},
           {"min_score", page.min_score},
           {"has_run", page.has_run},
+          {"policy", page.policy},
+          {"threshold", known_or_null(page.threshold)},
           {"conditions", page.conditions},
           {"sensors", page.sensors},
           {"cameras", cameras},

@@ -21,6 +21,8 @@
 namespace camber::runs {
 namespace {
 
+constexpr const char* kAgreement = "agreement (of head)";
+
 // Times of stages, in the order in which they were first met.
 class Stages {
  public:
@@ -93,6 +95,10 @@ void time_frame(detection::Detector& detector, const nuscenes::Dataset& dataset,
       });
   stages.time("boxes", [&] { return detector->decode(output, batch); });
   stages.add("detect", begin);
+  if (!options.head.dense_auxiliary) return;
+  // Part of the head's time above, once more on its own.
+  const detection::HeadMemory memory{.content = detector->head()->memory_of(maps, batch)};
+  stages.time(kAgreement, [&] { return detector->head()->agreement(memory, batch); });
 }
 
 sensors::Batch first_batch(const detection::Detector& detector, const nuscenes::Dataset& dataset,
@@ -206,6 +212,12 @@ std::string DetectorBench::to_text() const {
            << row.p95 << "\n";
   };
   table("one frame", frame);
+  const auto p50 = [this](const std::string& stage) {
+    const auto row = std::find_if(frame.begin(), frame.end(), [&](const StageTime& one) { return one.stage == stage; });
+    return row == frame.end() ? 0.0 : row->p50;
+  };
+  if (const double agreement = p50(kAgreement); agreement > 0)
+    text << "agreement takes " << 100 * agreement / p50("detect") << " % of a frame\n";
   table("one training step", training);
   return text.str();
 }

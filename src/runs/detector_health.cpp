@@ -62,8 +62,10 @@ WatchedPass of_all_ranks(const detection::DetectorOutput& own, distributed::Proc
 
 void add_output(train::HealthAdapter& adapter, const WatchedPass& watched, bool learned) {
   const detection::DetectorOutput& output = watched.output;
-  std::vector<std::string> segments(static_cast<std::size_t>(output.attention_mass.size(-1)), "camera");
-  segments[0] = "lidar";
+  std::vector<std::string> segments;
+  if (output.attention_mass.defined())
+    segments.assign(static_cast<std::size_t>(output.attention_mass.size(-1)), "camera");
+  if (!segments.empty()) segments[0] = "lidar";
   for (std::size_t layer = 0; layer < output.statistics.size(); ++layer)
     adapter.add_attention(layer_name(layer), output.statistics[layer], segments);
   for (const BiasPart& part : kBiasParts) {

@@ -6,9 +6,11 @@
 namespace camber::runs {
 
 sensors::SensorFrame frame_for_drawing(const DetectionRequest& request, nuscenes::Index sample,
-                                       const Condition& condition) {
+                                       const Condition& condition, const std::vector<std::string>& camera_order) {
+  sensors::FrameOptions options = sensors::FrameOptions::for_drawing();
+  options.camera_order = camera_order;
   return sensors::load_sensor_frame(
-      request.dataset, sample, sensors::FrameOptions::for_drawing(), condition,
+      request.dataset, sample, options, condition,
       request.fault_pool.empty() ? nuscenes::fault_pool(request.dataset, request.split) : request.fault_pool,
       random::Stream(request.seed, "faults"));
 }

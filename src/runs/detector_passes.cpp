@@ -18,6 +18,12 @@ struct EncodedBatch {
   detection::KeyMaps maps{};
 };
 
+std::vector<double> camera_agreement(const detection::DetectorOutput& output, std::int64_t frame) {
+  if (!output.agreement.defined()) return {};
+  const auto row = output.agreement.cameras[frame].cpu().contiguous();
+  return {row.const_data_ptr<double>(), row.const_data_ptr<double>() + row.numel()};
+}
+
 class Passes {
  public:
   Passes(detection::Detector detector, const DetectionRequest& request, const std::vector<DetectionPass>& passes,
@@ -178,12 +184,18 @@ void Passes::detect(std::size_t pass, const EncodedBatch& frames, const detectio
                                                ? head_->forward(*memory, batch, {}, options)
                                                : head_->forward(frames.maps, batch, {}, options, std::nullopt);
   auto found = detector_->decode(output, batch);
+  const auto& alarms = detector_->options().alarms;
+  std::vector<std::vector<detection::SensorAlarm>> states(found.size());
+  if (request_.alarms)
+    states = detection::alarms_of(batch, options.policy.value_or(alarms.policy), alarms, output.agreement);
   const auto agreement = output.agreement.defined() ? output.agreement.frame.cpu() : torch::Tensor{};
   for (std::size_t i = 0; i < found.size(); ++i)
     hooks_.frame({.pass = pass,
                   .origin = batch.origins[i],
                   .found = std::move(found[i]),
                   .agreement = agreement.defined() ? agreement.const_data_ptr<double>()[i] : detection::kNotKnown,
+                  .camera_agreement = camera_agreement(output, static_cast<std::int64_t>(i)),
+                  .alarms = std::move(states[i]),
                   .sample = samples == nullptr ? nullptr : &(*samples)[i]});
 }
 

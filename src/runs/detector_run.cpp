@@ -48,6 +48,7 @@ class Run {
         loop_(*detector_, options_.loop_with_rules(),
               {{kConfigKey, config_}, {detection::kOptionsKey, config::to_toml(options_.detector)}}, request.group),
         session_(loop_, session_request()),
+        dense_alone_(detector_->learns_dense_heads_alone()),
         loading_(loader_options()),
         loader_(dataset_, frames_, loading_, options_.seed, static_cast<int>(options_.data.threads),
                 loop_.step() * options_.loop.accumulate) {
@@ -98,6 +99,7 @@ class Run {
   std::string config_;
   train::TrainingLoop loop_;
   train::RunSession session_;
+  bool dense_alone_;
   sensors::LoaderOptions loading_;
   sensors::Loader loader_;
   detection::DetectorBatch tensors_{};                // of the batch at hand
@@ -144,6 +146,7 @@ void Run::say_what_is_frozen() const {
   for (const std::string& name : freezing.modules()) held += (held.empty() ? "" : ", ") + name;
   request_.say(fmt::format("frozen: {} of {} parameters; in evaluation mode: {}", freezing.parameters().size(),
                            detector_->parameters().size(), held.empty() ? "nothing" : held));
+  if (dense_alone_) request_.say("the dense heads learn alone: no query is decoded, and the loss is theirs");
 }
 
 train::RunRequest Run::session_request() const {
@@ -187,8 +190,11 @@ train::NamedLosses Run::losses_of(std::int64_t batch) {
   }
   const detection::DetectorBatch& tensors = tensors_;
   const bool sampled = session_.sampled(step + 1);
-  const detection::DetectorOutput output = detector_->forward(
-      tensors, {.seed = options_.seed, .step = batch, .first_frame = loading_.share_begin, .statistics = sampled});
+  const detection::DetectorOutput output = detector_->forward(tensors, {.seed = options_.seed,
+                                                                        .step = batch,
+                                                                        .first_frame = loading_.share_begin,
+                                                                        .statistics = sampled,
+                                                                        .dense_alone = dense_alone_});
   watched_ = sampled ? std::optional(output) : std::nullopt;
   return detector_->losses(output, tensors).terms;
 }
@@ -274,7 +280,13 @@ DetectorTrainingOptions options_of_run(const std::filesystem::path& folder) {
 DetectorTrainingOptions options_of_checkpoint(const std::filesystem::path& file) {
   const train::CheckpointInfo info = train::read_checkpoint_info(file);
   const auto found = info.metadata.find(kConfigKey);
-  if (found == info.metadata.end()) return {};
+  if (found == info.metadata.end()) {
+    // An imported detector says what it is, and nothing of a training.
+    DetectorTrainingOptions options;
+    if (const auto detector = info.metadata.find(detection::kOptionsKey); detector != info.metadata.end())
+      options.detector = config::parse_stored<detection::DetectorOptions>(detector->second, file.string());
+    return options;
+  }
   return config::parse_stored<DetectorTrainingOptions>(found->second, file.string());
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <stdexcept>
 
+#include <camber/config/options.h>
 #include <camber/detection/cmt_head.h>
 #include <camber/drawing/jpeg.h>
 #include <camber/eval/detection_box.h>
@@ -40,6 +41,30 @@ SceneObject true_object(const nuscenes::Dataset& dataset, const sensors::FrameOb
   if (const double speed = std::hypot(object.velocity[0], object.velocity[1]); std::isfinite(speed))
     result.speed = speed;
   return result;
+}
+
+std::optional<double> if_known(double agreement) {
+  return std::isnan(agreement) ? std::nullopt : std::optional(agreement);
+}
+
+report::SceneAlarm shown_alarm(const detection::SensorAlarm& alarm) {
+  using detection::AlarmState;
+  report::SceneAlarm shown{.age = alarm.age, .taken_out = alarm.taken_out};
+  if (!alarm.available)
+    shown.state = "off";
+  else if (alarm.state != AlarmState::kNone)
+    shown.state = alarm.state == AlarmState::kKept      ? "kept"
+                  : alarm.state == AlarmState::kDropped ? "dropped"
+                                                        : "raised";
+  return shown;
+}
+
+// What the detector made of a frame, without what the frame shows.
+report::SceneCondition seen_in(const DetectedFrame& frame, std::vector<SceneObject> objects) {
+  report::SceneCondition seen{.found = std::move(objects), .agreement = if_known(frame.agreement)};
+  for (const double camera : frame.camera_agreement) seen.camera_agreement.push_back(if_known(camera));
+  for (const detection::SensorAlarm& alarm : frame.alarms) seen.alarms.push_back(shown_alarm(alarm));
+  return seen;
 }
 
 // The cells round a query that its bias is added to: at its reference point, or at its box where windows follow it.
@@ -118,6 +143,7 @@ class SceneBuilder {
     conditions_.emplace_back();
     if (has_second()) conditions_.push_back(options.faults);
     found_.resize(conditions_.size());
+    if (detector_) camera_order_ = detector_->options().frame_options().camera_order;
   }
 
   report::ScenePage build() {
@@ -158,7 +184,8 @@ class SceneBuilder {
   const DetectionRequest& request_;
   const SceneViewOptions& options_;
   std::vector<Condition> conditions_;
-  std::vector<std::map<nuscenes::Index, std::vector<SceneObject>>> found_;  // by condition and sample
+  std::vector<std::string> camera_order_;  // as the detector has them; none: the data set's
+  std::vector<std::map<nuscenes::Index, report::SceneCondition>> found_;  // by condition and sample
   std::map<std::string, std::int64_t> image_numbers_;
   std::map<std::vector<std::int16_t>, std::int64_t> cloud_numbers_;
 };
@@ -167,11 +194,12 @@ void SceneBuilder::find() {
   const WindowFinder windows(detector_);
   DetectionRequest request = request_;
   request.attention_mass = true;
+  request.alarms = true;
   request.progress = {};
   for (std::size_t condition = 0; condition < conditions_.size(); ++condition) {
     request.cue_errors = condition == 0 ? sensors::CueErrorOptions{} : options_.cue_errors;
     run_passes(detector_, request, {{.condition = conditions_[condition]}}, {.frame = [&](DetectedFrame&& frame) {
-                 found_[condition][frame.origin.sample] = objects_of(frame, windows);
+                 found_[condition][frame.origin.sample] = seen_in(frame, objects_of(frame, windows));
                }});
   }
 }
@@ -272,7 +300,7 @@ report::ScenePage SceneBuilder::at_width(std::int64_t width) {
   for (const nuscenes::Index sample : request_.split.samples) {
     report::SceneFrame shown;
     for (std::size_t condition = 0; condition < conditions_.size(); ++condition) {
-      const sensors::SensorFrame loaded = frame_for_drawing(request_, sample, conditions_[condition]);
+      const sensors::SensorFrame loaded = frame_for_drawing(request_, sample, conditions_[condition], camera_order_);
       const sensors::KeyFrame& frame = loaded.frame;
       if (condition == 0) {
         const geometry::RigidTransform& pose = frame.reference.ego_to_global;
@@ -293,7 +321,12 @@ report::ScenePage SceneBuilder::at_width(std::int64_t width) {
         }
       }
       shown.views.push_back(condition_of(page, frame, width));
-      shown.views.back().found = found_[condition][sample];
+      report::SceneCondition& view = shown.views.back();
+      const report::SceneCondition& known = found_[condition][sample];
+      view.found = known.found;
+      view.agreement = known.agreement;
+      view.camera_agreement = known.camera_agreement;
+      view.alarms = known.alarms;
     }
     page.frames.push_back(std::move(shown));
     if (options_.progress) options_.progress(1);
@@ -314,8 +347,13 @@ report::ScenePage scene_view(detection::Detector detector, const DetectionReques
   const nuscenes::Scene& scene = tables.scene[tables.sample[request.split.samples.front()].scene];
   page.title = std::string(scene.name);
   page.subtitle = std::string(scene.description) + (scene.description.empty() ? "" : "; ") +
-                  std::to_string(page.frames.size()) + " key frames, " + std::to_string(page.cameras.size()) +
-                  " cameras";
+                  std::to_string(page.frames.size()) + (page.frames.size() == 1 ? " key frame, " : " key frames, ") +
+                  std::to_string(page.cameras.size()) + (page.cameras.size() == 1 ? " camera" : " cameras");
+  if (detector) {
+    const detection::AlarmOptions& alarms = detector->options().alarms;
+    page.policy = config::detail::choice_name(request.policy.value_or(alarms.policy));
+    if (alarms.threshold != 0) page.threshold = alarms.threshold;
+  }
   if (!trusts) return page;
   page.sensors = {"LiDAR", "cameras"};
   if (detector->options().num_sensors() > 2) {

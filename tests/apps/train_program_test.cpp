@@ -311,7 +311,7 @@ TEST_F(TrainProgram, TimesEveryStage) {
   std::vector<std::string> stages;
   for (const Json& row : report["frame"]) stages.push_back(row["stage"]);
   EXPECT_EQ(stages, (std::vector<std::string>{"decode", "cues", "collate", "voxelise", "points", "images", "positions",
-                                              "head", "boxes", "detect"}));
+                                              "head", "boxes", "detect", "agreement (of head)"}));
   EXPECT_EQ(report["training"].size(), 5U);
 }
 

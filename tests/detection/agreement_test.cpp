@@ -7,6 +7,7 @@
 
 #include "camber/detection/cmt_head.h"
 #include "camber/detection/detector.h"
+#include "detection/agreement_host.h"
 #include "detection/example_batch.h"
 #include "support/comparison.h"
 
@@ -103,6 +104,40 @@ TEST(Agreement, EqualsItsDefinition) {
   }
 }
 
+// Loops on the host have the bits of the tensor operations, whatever the shapes, with numbers that are none as well.
+TEST(Agreement, LoopsHaveTheBitsOfTensorOperations) {
+  const auto expect_same = [](const HeatMaps& maps, const std::string& words) {
+    const auto loops = agreement_on_host(maps.grid, maps.cameras, maps.places, maps.batch.scene);
+    const auto tensors = agreement_by_tensors(maps.grid, maps.cameras, maps.places, maps.batch.scene);
+    EXPECT_TRUE(same_bits(loops.frame.nan_to_num(9), tensors.frame.nan_to_num(9))) << words;
+    EXPECT_TRUE(same_bits(loops.by_class.nan_to_num(9), tensors.by_class.nan_to_num(9))) << words;
+    EXPECT_TRUE(same_bits(loops.cameras.nan_to_num(9), tensors.cameras.nan_to_num(9))) << words;
+  };
+  for (const std::int64_t frames : {1, 2, 3, 4})
+    for (const std::int64_t cameras : {0, 1, 3, 6})
+      for (const std::int64_t classes : {1, 4, 10})
+        for (const std::int64_t places : {1, 7, 120, 900}) {
+          auto maps = heat_maps(frames, cameras);
+          const auto wide = torch::cat({maps.grid, maps.cameras}, 1).select(2, 0).unsqueeze(2);
+          const auto logits = (wide + torch::randn({1, wide.size(1), classes}, torch::kDouble)).to(torch::kFloat);
+          maps.grid = logits.narrow(1, 0, maps.grid.size(1));
+          maps.cameras = logits.slice(1, maps.grid.size(1));
+          maps.references = (torch::rand({frames, places, 3}, torch::kDouble) - 0.5) * torch::tensor({60.0, 60.0, 0.4});
+          if (frames > 1) maps.batch.available[0][0] = false;
+          if (cameras > 1) maps.batch.available[frames - 1][2] = false;
+          maps.places = nn::project_queries(maps.references, maps.batch.scene, maps.batch.available);
+          const std::string words = std::to_string(frames) + " frames, " + std::to_string(cameras) + " cameras, " +
+                                    std::to_string(classes) + " classes, " + std::to_string(places) + " places";
+          expect_same(maps, words);
+          maps.grid = maps.grid.clone();
+          maps.grid[frames - 1].slice(0, 300, 700).select(1, 0).fill_(kNotKnown);
+          expect_same(maps, words + ", some of them no number");
+        }
+  auto views = heat_maps(2, 3);  // in double, and of stride 0
+  views.grid = views.grid.select(2, 0).unsqueeze(2).expand({2, -1, 3});
+  expect_same(views, "views");
+}
+
 TEST(Agreement, IsOneOfTheSameMapAndMinusOneOfItsOpposite) {
   auto maps = heat_maps(1, 1);
   const auto layout = maps.batch.scene.layout();
@@ -194,6 +229,28 @@ TEST(Alarms, AreKeptOnlyWhereTheSensorsDisagree) {
       true;  // cameras by their own agreement: the third sensor's alarm falls in frame 2, none in frame 1
   const auto by_camera = torch::tensor({0.0F, 0.1F, 0.0F, 1.0F, 0.1F, 0.6F, 0.5F, 1.0F, 0.0F}).view({3, 3});
   EXPECT_TRUE(torch::equal(ages(TrustPolicy::kVerifiedBias), by_camera));
+}
+
+TEST(Alarms, TellWhatBecameOfThem) {
+  const auto batch = alarmed_batch();
+  const SensorAgreement agreement{.frame = torch::tensor({0.4, 0.1, kNotKnown}, torch::kDouble)};
+  const AlarmOptions options{.threshold = 0.2};
+  const auto states = [&](TrustPolicy policy) {
+    std::string text;
+    for (const auto& frame : alarms_of(batch, policy, options, agreement)) {
+      for (const SensorAlarm& alarm : frame)
+        text += std::string(!alarm.available ? "x" : &"-rkd"[static_cast<int>(alarm.state)], 1) +
+                (alarm.taken_out ? "!" : "");
+      text += " ";
+    }
+    return text;
+  };
+  EXPECT_EQ(states(TrustPolicy::kNone), "r-r r-r -xr ");
+  EXPECT_EQ(states(TrustPolicy::kBias), "r-r r-r -xr ");
+  EXPECT_EQ(states(TrustPolicy::kRule), "r!-r r!-r -xr! ");
+  EXPECT_EQ(states(TrustPolicy::kVerifiedBias), "d-d k-k -xk ");
+  EXPECT_EQ(states(TrustPolicy::kVerifiedRule), "d-d k!-k -xk! ");
+  EXPECT_EQ(alarms_of(batch, TrustPolicy::kVerifiedRule, options, agreement)[0][0].age, 1) << "as the cues said it";
 }
 
 Detector agreeing_detector(nn::RouterMode mode, double threshold) {

@@ -15,7 +15,8 @@ INLINE = re.compile(r"`([^`]*\bcamber [^`]* --[^`]*)`")
 COMMENT = re.compile(r"\s+# .*$")
 
 # Pages in an order in which each finds what it needs: a world, a run, a study that an earlier one made.
-ORDER = ("study.md", "study_alarms.md", "README.md", "training.md", "health.md", "world.md", "metrics.md", "start.md")
+ORDER = ("study.md", "study_alarms.md", "README.md", "training.md", "health.md", "world.md", "metrics.md", "start.md",
+         "cmt.md")  # fmt: skip
 # A block with such a comment before it is a file that commands of the page read, as it stands or at the end of another.
 FILE = re.compile(r"<!-- file: (\S+)(?: after (\S+))? -->")
 
@@ -96,6 +97,14 @@ SHORTER = (
     (
         r"^calibrate-agreement --run runs/demo (.*) --policy verified_bias",
         rf"calibrate-agreement --checkpoint {ROOT}/study/bases/base_s0.safetensors --data build/world \1 --policy verified_rule",
+    ),
+    (
+        r"^(train --config configs/dense_heads\.toml.*)=/data/nuscenes --data.version=v1.0-trainval",
+        r"\1=build/world --loop.steps=2 --evaluation.limit=1 '--evaluation.faults=[]'",
+    ),
+    (
+        r"^calibrate-agreement --run runs/cmt_r50_dense (.*)",
+        rf"calibrate-agreement --checkpoint {ROOT}/study/bases/base_s0.safetensors --data build/world \1",
     ),
     (r"^(eval .*--cue-errors .*)", r"\1 --limit 2"),
     (r"^(eval --checkpoint verified.*)", r"\1 --limit 2"),

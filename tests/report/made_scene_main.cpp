@@ -1,5 +1,6 @@
 // made_scene OUT [FRAMES]: the page of a made-up scene: two cameras, a car that drives away, found ones with trust, and
-// a second condition in which a camera is off and the car is found elsewhere.
+// a second condition in which a camera is off and the car is found elsewhere. A false alarm on the LiDAR is dropped in
+// the second frame, a true one kept in the second condition, where the last frame's agreement is not known.
 #include <cstdlib>
 
 #include "camber/drawing/canvas.h"
@@ -50,6 +51,8 @@ int main(int argument_count, char** arguments) {
                          .range = 40,
                          .interval = 0.2,
                          .has_run = true,
+                         .policy = "verified_bias",
+                         .threshold = 0.16,
                          .conditions = {"clean", "camera_off:1"},
                          .sensors = {"LiDAR", "cameras"},
                          .cameras = {{"CAM_FRONT", width, height}, {"CAM_BACK", width, height}},
@@ -72,11 +75,19 @@ int main(int argument_count, char** arguments) {
     shown.views = {{.images = {2 * frame, 2 * frame + 1},
                     .matrices = {ahead, behind},
                     .points = frame,
-                    .found = {found_car(distance + 0.4, 0.7)}},
+                    .found = {found_car(distance + 0.4, 0.7)},
+                    .agreement = 0.4 + 0.02 * (frame % 10),
+                    .camera_agreement = {0.45, std::nullopt},
+                    .alarms = {{.age = frame == 1 ? 1.0 : 0.1, .state = frame == 1 ? "dropped" : "none"},
+                               {.age = 0.1},
+                               {.age = 0.2}}},
                    {.images = {2 * frame, -1},
                     .matrices = {ahead, std::nullopt},
                     .points = frame,
-                    .found = {found_car(distance + 1.5, -0.4)}}};
+                    .found = {found_car(distance + 1.5, -0.4)},
+                    .agreement = frame + 1 == frames ? std::nullopt : std::optional(-0.05),
+                    .camera_agreement = {-0.05, std::nullopt},
+                    .alarms = {{.age = 0.1}, {.age = 0.9, .state = "kept"}, {.age = 1, .state = "off"}}}};
     page.frames.push_back(std::move(shown));
   }
   camber::storage::write_file(arguments[1], report::to_html(page));

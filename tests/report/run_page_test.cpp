@@ -70,6 +70,7 @@ TEST_F(RunPage, ShowsAllThatAFinishedRunHolds) {
   const json& faults = page["sections"][2]["blocks"][0];
   EXPECT_EQ(faults["rows"][0][0], "clean");
   EXPECT_EQ(faults["rows"][1][1], "0.330");
+  EXPECT_EQ(faults["columns"].size(), 9U) << "without dense heads nothing is known of the sensors' agreement";
   EXPECT_EQ(page["tiles"].back()["value"], "good");
 }
 
@@ -178,6 +179,27 @@ TEST_F(RunPage, ShowsWhatBroke) {
   EXPECT_EQ(tiles_of(page)["mAP"], std::pair(std::string("10.0 %"), std::string("NDS not finite")));
   std::filesystem::remove(folder_ / "result.json");  // then the last validation speaks
   EXPECT_EQ(tiles_of(json::parse(to_json(run_page(folder_))))["mAP"].first, "not finite");
+}
+
+TEST_F(RunPage, ShowsTheAgreementOfTheSensorsUnderEachCondition) {
+  health::write_made_run(folder_, {.steps = 20});
+  storage::write_file(folder_ / "result.json",
+                      R"({"clean": {"mean_ap": 0.5, "nd_score": 0.5}, "faults": {"frozen:4": {"mean_ap": 0.3}},
+                          "agreement": {"clean": {"mean": 0.31, "area_under_curve": 0.5},
+                                        "frozen:4": {"mean": NaN, "area_under_curve": 0.93}}})");
+  const json page = json::parse(to_json(run_page(folder_)));
+  std::vector<json> rows;
+  for (const json& section : page["sections"])
+    for (const json& block : section["blocks"])
+      if (block.value("title", "") == "Under faults") {
+        EXPECT_EQ(block["columns"][9], "agreement");
+        rows = block["rows"];
+      }
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0][9], "0.310");
+  EXPECT_EQ(rows[0][10], "-") << "a condition cannot be told from itself";
+  EXPECT_EQ(rows[1][9], "-") << "not known";
+  EXPECT_EQ(rows[1][10], "0.93");
 }
 
 TEST_F(RunPage, ShowsARunThatGoesOn) {

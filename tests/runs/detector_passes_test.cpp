@@ -1,4 +1,5 @@
 // The passes of an evaluation: every one has the frames and the detections that it has alone.
+#include <cmath>
 #include <map>
 
 #include <camber/runs/detector_options.h>
@@ -101,6 +102,36 @@ TEST(DetectorPasses, OneSceneTakesTheOthersOfItsSplit) {
   EXPECT_EQ(nuscenes::fault_pool(world.dataset, split), split.samples);
   split.samples.resize(1);
   EXPECT_EQ(nuscenes::fault_pool(world.dataset, split), world.all.samples);
+}
+
+// What a page shows of the sensors is what the pass's own policy makes of their alarms.
+TEST(DetectorPasses, TellWhatBecameOfAlarms) {
+  using detection::AlarmState;
+  detection::Detector detector = detector_with_cues();
+  detector->set_alarms({.threshold = -1});  // whatever is known speaks against an alarm
+  DetectionRequest request{.dataset = tests::simulated_world().dataset, .split = some_frames(), .alarms = true};
+  request.cue_errors = {.false_alarms = 1};
+  std::size_t frames = 0;
+  const auto look = [&](detection::TrustPolicy policy, AlarmState known, bool taken_out) {
+    request.policy = policy;
+    run_passes(detector, request, {{}}, {.frame = [&](DetectedFrame&& frame) {
+                 ASSERT_EQ(frame.alarms.size(), 7U);
+                 ASSERT_EQ(frame.camera_agreement.size(), 6U);
+                 const bool is_known = !std::isnan(frame.agreement);
+                 for (const detection::SensorAlarm& alarm : frame.alarms) {
+                   EXPECT_EQ(alarm.age, 1);
+                   EXPECT_EQ(alarm.state, is_known || known == AlarmState::kRaised ? known : AlarmState::kKept);
+                   EXPECT_EQ(alarm.taken_out, taken_out || (!is_known && is_rule(policy)));
+                 }
+                 ++frames;
+               }});
+  };
+  look(detection::TrustPolicy::kBias, AlarmState::kRaised, false);
+  look(detection::TrustPolicy::kRule, AlarmState::kRaised, true);
+  look(detection::TrustPolicy::kVerifiedRule, AlarmState::kDropped, false);
+  EXPECT_EQ(frames, 9U);
+  request.alarms = false;
+  run_passes(detector, request, {{}}, {.frame = [](DetectedFrame&& frame) { EXPECT_TRUE(frame.alarms.empty()); }});
 }
 
 TEST(TrustControl, IsNamed) {

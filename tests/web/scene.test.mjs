@@ -101,6 +101,33 @@ test("switches between the sensors as recorded and under a fault", async () => {
   await context.close();
 });
 
+test("tells how far the sensors agree and what became of alarms, over time", async () => {
+  const { page, context, complaints } = await open(browser, scene);
+  await shown(page, "0/0");
+  const panel = page.locator("#sensors"), said = () => panel.locator(".said").allInnerTexts();
+  assert.match(await panel.innerText(), /Agreement 0\.40, above the threshold 0\.16: alarms are dropped\. Policy: verified_bias/);
+  assert.deepEqual(await panel.locator("b").allInnerTexts(), ["0.40", "0.45", "–"]);
+  assert.deepEqual(await said(), ["no alarm", "no alarm", "no alarm"]);
+  const first = await ink(page, "#sensors canvas");
+  assert.ok(first.colours > 4);
+  await page.keyboard.press("ArrowRight");
+  await shown(page, "1/0");
+  assert.deepEqual(await said(), ["alarm dropped", "no alarm", "no alarm"]);
+  assert.match(await page.locator("#sensors canvas").getAttribute("aria-label"), /LiDAR: alarm dropped\. Cameras: no alarm\./);
+  assert.notEqual((await ink(page, "#sensors canvas")).sum, first.sum);
+  await page.keyboard.press("f");
+  await shown(page, "1/1");
+  assert.match(await panel.innerText(), /Agreement -0\.05, below the threshold 0\.16: alarms are kept/);
+  assert.deepEqual(await said(), ["no alarm", "alarm kept", "delivers nothing"]);
+  // A click on the course goes to the frame there; of the last one nothing is known.
+  const course = page.locator("#sensors canvas");
+  await course.click({ position: { x: (await course.boundingBox()).width - 8, y: 20 } });
+  await shown(page, "3/1");
+  assert.match(await panel.innerText(), /Agreement is not known here: it speaks against no alarm/);
+  assert.deepEqual(complaints.filter((text) => !text.includes("willReadFrequently")), []);
+  await context.close();
+});
+
 test("hides what is not wanted", async () => {
   const { page, context } = await open(browser, scene);
   await shown(page, "0/0");
@@ -125,7 +152,7 @@ test("has a light and a dark look and fits a phone", async () => {
   assert.equal(await ground(), "rgb(18, 20, 23)");
   await page.locator("#theme").click();
   assert.equal(await ground(), "rgb(247, 247, 245)");
-  for (const selector of ["#bird", ".camera:nth-child(1)", ".camera:nth-child(2)", "#time", "#play"]) {
+  for (const selector of ["#bird", ".camera:nth-child(1)", ".camera:nth-child(2)", "#time", "#play", "#sensors canvas", "#sensors .sensors"]) {
     const box = await page.locator(selector).boundingBox();
     assert.ok(box.x >= 0 && box.x + box.width <= 400, selector);
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "camber/config/field.h"
 
@@ -78,6 +79,25 @@ void check_policy(const DetectorOptions& options, TrustPolicy policy);
 /// may be undefined where the policy verifies nothing.
 DetectorBatch under_policy(DetectorBatch batch, TrustPolicy policy, const AlarmOptions& options,
                            const SensorAgreement& agreement);
+
+/// What a policy made of a sensor's alarm in one frame.
+enum class AlarmState : std::uint8_t {
+  kNone,     // none was raised, or the sensor says that it delivers nothing
+  kRaised,   // the policy looks no further
+  kKept,     // verified: the sensors disagree, or nothing is known of them
+  kDropped,  // verified: the sensors agree
+};
+
+struct SensorAlarm {
+  double age = 0;  ///< as the cues said it
+  bool available = true;
+  AlarmState state = AlarmState::kNone;
+  bool taken_out = false;  ///< by a rule
+};
+
+/// Of each frame the LiDAR and every camera: what under_policy does to them.
+std::vector<std::vector<SensorAlarm>> alarms_of(const DetectorBatch& batch, TrustPolicy policy,
+                                                const AlarmOptions& options, const SensorAgreement& agreement);
 
 /// The batch with the sensors taken out whose cue of age is above the threshold. 0: as it is.
 DetectorBatch without_old_sensors(DetectorBatch batch, double age);

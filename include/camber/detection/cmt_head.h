@@ -86,6 +86,8 @@ class CmtHeadImpl : public torch::nn::Module {
   torch::Tensor query_start(const torch::Tensor& query_position);
   /// The keys' content, [B, K, C]; zeros for sensors that delivered nothing.
   torch::Tensor memory_of(const KeyMaps& maps, const DetectorBatch& batch);
+  /// How far the sensors of the frames agree at the references; undefined without dense heads. In eval mode.
+  SensorAgreement agreement(const HeadMemory& memory, const DetectorBatch& batch);
   /// The references of the queries in metres, [Q, 3].
   torch::Tensor references() const;
   /// What a layer's heads make of its normalised state [B, N, C], round references [B, N, 3].
@@ -99,8 +101,9 @@ class CmtHeadImpl : public torch::nn::Module {
   struct Pass;
   TrustPolicy policy_of(const ForwardOptions& options) const;
   std::pair<torch::Tensor, torch::Tensor> dense_logits(const HeadMemory& memory, const DetectorBatch& batch);
-  SensorAgreement agreement(const HeadMemory& memory, const DetectorBatch& batch, const torch::Tensor& references,
-                            const ForwardOptions& options);
+  SensorAgreement agreement_if_asked(const HeadMemory& memory, const DetectorBatch& batch,
+                                     const torch::Tensor& references, const ForwardOptions& options);
+  DetectorOutput dense_output(const KeyMaps& maps, const DetectorBatch& batch, const ForwardOptions& options);
   HeadMemory memory_at(const KeyMaps& maps, const DetectorBatch& batch, const std::optional<torch::Tensor>& positions);
   torch::Tensor trust_of(const Pass& pass, const DetectorBatch& batch, const ForwardOptions& options);
   /// Outputs of a layer's heads as box codes round the references.

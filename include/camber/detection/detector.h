@@ -35,6 +35,7 @@ struct ForwardOptions {
   bool denoising = true;         // only while training
   bool attention_mass = false;   // mass per sensor, of the last layer
   bool statistics = false;       // row statistics of every layer, the mass with them
+  bool dense_alone = false;      // while training: the dense heads' logits and nothing else, no query is decoded
   TrustControl trust = TrustControl::kModel;
   std::optional<TrustPolicy> policy{};      // in evaluation mode; none: that of the options
   std::vector<double> earlier_agreement{};  // of the frames before, where the batch is one frame of a sequence
@@ -87,7 +88,8 @@ struct DetectorOutput {
 };
 
 /// Named parts in a fixed order: class_0, box_0, class_1, ..., denoising_class_0, denoising_box_0, ..., dense_grid,
-/// dense_camera, dense_motion, router, scale (those that the options ask for), and their sum.
+/// dense_camera, dense_motion, router, scale (those that the options ask for), and their sum. Of an output with
+/// dense_alone dense_grid and dense_camera.
 struct Losses {
   std::vector<std::pair<std::string, torch::Tensor>> terms{};
   torch::Tensor total{};
@@ -131,6 +133,9 @@ class DetectorImpl : public torch::nn::Module {
   /// forward with embeddings of the keys that are known from before.
   DetectorOutput run(const DetectorBatch& batch, const ForwardOptions& options,
                      const std::optional<torch::Tensor>& key_positions);
+
+  /// Whether of all its parameters those of the dense heads alone learn: then nothing else need be computed.
+  bool learns_dense_heads_alone() const;
 
   const DetectorOptions& options() const { return options_; }
   /// Another policy or threshold: they belong to the options, and are saved with them, but to no weight.

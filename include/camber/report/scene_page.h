@@ -29,12 +29,22 @@ struct SceneObject {
   std::optional<SceneWindow> window{};
 };
 
+/// What the cues said of a sensor, and what became of it.
+struct SceneAlarm {
+  double age = 0;
+  std::string state{"none"};  ///< none, raised (not verified), kept, dropped, or off: it delivers nothing
+  bool taken_out = false;
+};
+
 /// A frame under one condition of the sensors.
 struct SceneCondition {
   std::vector<std::int64_t> images{};                             ///< of ScenePage::images; -1: delivers nothing
   std::vector<std::optional<std::array<double, 12>>> matrices{};  ///< ego frame to shares of the image, 3 x 4
   std::int64_t points = -1;                                       ///< of ScenePage::points
   std::vector<SceneObject> found{};
+  std::optional<double> agreement{};                      ///< of the LiDAR and the cameras; none: not known
+  std::vector<std::optional<double>> camera_agreement{};  ///< of each camera with the LiDAR
+  std::vector<SceneAlarm> alarms{};                       ///< of the LiDAR and each camera
 };
 
 struct SceneFrame {
@@ -53,6 +63,8 @@ struct ScenePage {
   std::string title{}, subtitle{}, window_note{};
   double range = 50, interval = 0.5, min_score = 0;
   bool has_run = false;
+  std::string policy{};               ///< what is done with alarms; empty without a detector
+  std::optional<double> threshold{};  ///< of agreement, where the detector is calibrated
   std::vector<std::string> conditions{"clean"}, sensors{};
   std::vector<SceneCamera> cameras{};
   std::vector<std::size_t> camera_order{};

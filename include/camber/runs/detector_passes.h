@@ -24,6 +24,7 @@ struct DetectionRequest {
   std::int64_t batch_size = 4;
   int threads = 1;                                      ///< that load frames
   bool attention_mass = false;                          ///< say where each detection's attention lay
+  bool alarms = false;                                  ///< say what became of each sensor's alarm
   double absent_above_age = 0;                          ///< sensors whose cue of age is above it are taken out; 0: none
   std::optional<detection::TrustPolicy> policy{};       ///< what is done with alarms; none: the detector's own
   sensors::CueErrorOptions cue_errors{};                ///< how the cues of all frames err
@@ -51,7 +52,9 @@ struct DetectedFrame {
   std::size_t pass = 0;
   const detection::FrameOrigin& origin;
   std::vector<detection::Detection> found{};
-  double agreement = detection::kNotKnown;  ///< how far the sensors agree
+  double agreement = detection::kNotKnown;       ///< how far the sensors agree
+  std::vector<double> camera_agreement{};        ///< each camera with the LiDAR; empty without dense heads
+  std::vector<detection::SensorAlarm> alarms{};  ///< of the LiDAR and each camera, where the request asks
   /// As it was loaded; the last pass may move from it. Null with the cues of a condition that was loaded later.
   sensors::LoadedSample* sample = nullptr;
 };

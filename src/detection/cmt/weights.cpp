@@ -23,7 +23,7 @@ struct Renaming {
   std::string_view ours, original;
 };
 
-constexpr std::array<Renaming, 14> kRenamings{{
+constexpr std::array<Renaming, 17> kRenamings{{
     {"lidar_encoder.", ""},
     {"camera_encoder.", ""},
     {"head.shared_conv.", "pts_bbox_head.shared_conv.conv."},
@@ -37,6 +37,9 @@ constexpr std::array<Renaming, 14> kRenamings{{
     {"head.router.", {}},
     {"head.attention_bias.", {}},
     {"head.cue_input.", {}},
+    {"head.agreement_input.", {}},
+    {"head.grid_classes.", {}},
+    {"head.camera_classes.", {}},
     {"head.camera_projection.", {}},
 }};
 

@@ -15,6 +15,10 @@ class ScenePage {
     const wide = data.cameras.some((camera) => camera.width > 2.2 * camera.height);
     holder.style.setProperty("--columns", String(Math.max(1, Math.min(wide ? 2 : 3, Math.ceil(data.cameras.length / 2)))));
     holder.append(...data.camera_order.map((index) => this.cameras[index].node));
+    this.sensors = new SensorPanel(data, (frame) => { this.pause(); this.go(frame); });
+    theme.listeners.push(() => this.sensors.show(this.frame, this.state.condition));
+    // Below the bird's-eye view, where an object's trust and attention fill the other column; without them there.
+    if (!data.has_run) document.getElementById("object").after(document.querySelector(".objects"));
     this.start();
     this.show();
   }
@@ -160,6 +164,7 @@ class ScenePage {
     this.showPlayer();
     this.showObject();
     this.showList(frame, view);
+    this.sensors.show(this.frame, this.state.condition);
     const images = view.images.map((index) => this.image(index));
     await Promise.all(images.filter((image) => image && !image.ready).map((image) => image.decoded));
     if (ticket !== this.ticket) return;
