@@ -241,7 +241,7 @@ TEST(Alarms, TellWhatBecameOfThem) {
       for (const SensorAlarm& alarm : frame)
         text += std::string(!alarm.available ? "x" : &"-rkd"[static_cast<int>(alarm.state)], 1) +
                 (alarm.taken_out ? "!" : "");
-      text += " ";
+      text += ' ';
     }
     return text;
   };

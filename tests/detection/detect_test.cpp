@@ -82,6 +82,7 @@ TEST(Detect, MayBeCalledFromManyThreads) {
   const auto expected = detector.detect(own.frame);
   std::vector<std::thread> threads;
   std::vector<int> same(4, 0);
+  threads.reserve(same.size());
   for (std::size_t t = 0; t < same.size(); ++t)
     threads.emplace_back([&, t] {
       OwnArrays mine;

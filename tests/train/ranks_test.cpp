@@ -128,6 +128,7 @@ TEST(Ranks, ThatDriftApartAreStopped) {
 TEST(GradientReducer, SumsInBucketsAndLeavesUnusedParametersAlone) {
   ThreadRanks::run(2, [](const ThreadRanks::Group& group) {
     std::vector<torch::Tensor> parameters;
+    parameters.reserve(4);
     for (int i = 0; i < 4; ++i) parameters.push_back(torch::full({3, 2}, i + 1.0).requires_grad_(true));
     parameters.push_back(torch::ones({2}, torch::kDouble).requires_grad_(true));
     parameters.push_back(torch::ones({2}));  // learns nothing
