@@ -4,6 +4,7 @@
 #include "apps/camber/commands.h"
 #include "apps/camber/detector_arguments.h"
 #include "apps/console/progress.h"
+#include "camber/config/options.h"
 #include "camber/detection/weights.h"
 #include "camber/runs/agreement_calibration.h"
 #include "camber/storage/atomic_file.h"
@@ -13,23 +14,27 @@
 namespace camber::app {
 namespace {
 
+// The policy is the one that the study of alarms supports (docs/study_alarms.md).
 struct CalibrateArguments {
   DetectorArguments detector{};
-  std::string faults = "frozen:5,stale:5", out{}, policy{};
+  std::string faults = "frozen:5,stale:5", out{}, policy = "verified_rule";
 };
 
-// The file's other metadata stays: it says how the model was trained.
-void keep_threshold(const CalibrateArguments& arguments, detection::Detector detector, double threshold) {
+// The file's other metadata stays: it says how the model was trained. Returns what is said of the policy.
+std::string keep_threshold(const CalibrateArguments& arguments, detection::Detector detector, double threshold) {
   const std::filesystem::path from = arguments.detector.run.empty()
                                          ? std::filesystem::path(arguments.detector.checkpoint)
                                          : train::weights_of_run(arguments.detector.run);
   auto metadata = storage::SafetensorsFile(from).metadata();
   detection::AlarmOptions alarms = detector->options().alarms;
+  const std::string before = config::detail::choice_name(alarms.policy);
   alarms.threshold = threshold;
   alarms.policy = runs::trust_policy(arguments.policy, "[calibrate-agreement] --policy").value_or(alarms.policy);
   detector->set_alarms(alarms);
   detection::check_policy(detector->options(), alarms.policy);
   detection::save(*detector, arguments.out, std::move(metadata));
+  return "policy " + config::detail::choice_name(alarms.policy) + " in " + arguments.out + " (the model had " + before +
+         ")\n";
 }
 
 int run_calibrate(const CalibrateArguments& arguments, const CommonOptions& common) {
@@ -53,8 +58,8 @@ int run_calibrate(const CalibrateArguments& arguments, const CommonOptions& comm
                                  .progress = [&progress](std::int64_t done) { progress.advance(done); }},
                                 faults);
   progress.finish();
-  keep_threshold(arguments, opened.detector, found.threshold);
-  print_answer(common.format == Format::kJson ? found.to_json() : found.to_text());
+  const std::string kept = keep_threshold(arguments, opened.detector, found.threshold);
+  print_answer(common.format == Format::kJson ? found.to_json() : found.to_text() + kept);
   return kSuccess;
 }
 
@@ -65,11 +70,11 @@ void register_calibrate_agreement(Command& program) {
   Command& command = program.add(
       {.name = "calibrate-agreement",
        .summary = "find the agreement of sensors from which on an alarm is dropped, and keep it in a model's file",
-       .example = "camber calibrate-agreement --run runs/demo --out verified.safetensors --policy verified_bias"});
+       .example = "camber calibrate-agreement --run runs/demo --out verified.safetensors"});
   arguments->detector.declare(command);
   command.option("--faults", arguments->faults, "what the clean frames are told from, such as frozen:5,stale:5");
   command.option("--policy", arguments->policy,
-                 "also keep this policy: none, rule, verified_rule, bias or verified_bias");
+                 "what the model does with alarms from now on: none, rule, verified_rule, bias or verified_bias");
   command.option("--out", arguments->out, "the model with its threshold, .safetensors");
   command.run([arguments](const CommonOptions& common) { return run_calibrate(*arguments, common); },
               {Format::kText, Format::kJson});

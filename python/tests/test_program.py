@@ -67,6 +67,7 @@ def test_python_has_its_signals_back_afterwards(tmp_path):
     """A script that trains inside its own process is interrupted like any other once the training is over."""
     code = (
         "import camber, os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         "world, run = sys.argv[1] + '/world', sys.argv[1] + '/run'\n"
         "camber.simulate(world, scenes=5, seed=7, settings={'world.frames': 1})\n"
         "code = camber.run_program(['train', '--out', run, f'--data.root={world}', '--data.batch_size=1', '--loop.steps=1',"

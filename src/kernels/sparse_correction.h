@@ -115,25 +115,20 @@ inline void correct_listed_gradient(const SparseRow& row) {
   add_to(sparse_row(job.wanted.q, row.batch, row.head, row.query), s.vector, p.key_width);
 }
 
-// What the entries of a part of the keys add to dk and dv, over the queries that list the key, in their order.
+// What the entries of a part of the keys add to dk and dv.
 inline void sparse_correct_gradient_keys(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
                                          std::byte* memory) {
-  Arena arena{memory};
-  const SparseProblem& p = job.problem;
-  const SparseScratch s = lay_out_sparse(arena, job);
-  const std::int64_t end = (part + 1) * kSparseKeys < p.keys ? (part + 1) * kSparseKeys : p.keys;
-  const auto add_over_queries = [&](const GradientRows& to, const float* of_entry, const ConstRows& rows,
-                                    std::int64_t width, float scale) {
-    for (std::int64_t key = part * kSparseKeys; key < end; ++key) {
-      const std::int64_t count = gather_by_key(job, s, batch, head, key, of_entry, rows);
-      if (count == 0) continue;
-      weighted_sum(s.scores, s.rows, count, width, scale, s.vector);
-      add_to(sparse_row(to, batch, head, key), s.vector, width);
-    }
-  };
-  if (job.wanted.k.data != nullptr) add_over_queries(job.wanted.k, job.slopes, p.q, p.key_width, p.softmax_scale);
-  if (job.wanted.v.data != nullptr)
-    add_over_queries(job.wanted.v, job.weights, job.input.grad_output, p.value_width, 1.0f);
+  for_key_gradients(
+      job, part, memory,
+      [&](const GradientRows& to, const float* of_entry, const ConstRows& rows, std::int64_t width, float scale,
+          const SparseScratch& s, std::int64_t first, std::int64_t end) {
+        for (std::int64_t key = first; key < end; ++key) {
+          const std::int64_t count = gather_by_key(job, s, batch, head, key, of_entry, rows);
+          if (count == 0) continue;
+          weighted_sum(s.scores, s.rows, count, width, scale, s.vector);
+          add_to(sparse_row(to, batch, head, key), s.vector, width);
+        }
+      });
 }
 
 }  // namespace

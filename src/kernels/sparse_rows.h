@@ -300,35 +300,41 @@ inline std::int64_t gather_by_key(const SparseJob& job, const SparseScratch& s, 
   return count;
 }
 
-// dk and dv of a part of the keys: each is a weighted sum over the queries that list the key, in their order.
-inline void sparse_backward_keys(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
-                                 std::byte* memory) {
+// Calls sum(to, of_entry, rows, width, scale, scratch, first key, end key) for dk and dv of a part of the keys: each is
+// a sum of rows over the queries that list the key, in their order, weighted by a number of each entry.
+template <class Sum>
+inline void for_key_gradients(const SparseJob& job, std::int64_t part, std::byte* memory, const Sum& sum) {
   Arena arena{memory};
   const SparseProblem& p = job.problem;
   const SparseScratch s = lay_out_sparse(arena, job);
-  const std::int64_t end = (part + 1) * kSparseKeys < p.keys ? (part + 1) * kSparseKeys : p.keys;
-  // Whether all is finite is asked once for all keys; where not, rows of weight 0 are left out of every sum.
-  const auto sum_over_queries = [&](const GradientRows& to, const float* of_entry, const ConstRows& rows,
-                                    std::int64_t width, float scale) {
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      const bool weighted_alone = attempt > 0;
-      Vec products = zero();
-      for (std::int64_t key = part * kSparseKeys; key < end; ++key) {
-        const std::int64_t count = gather_by_key(job, s, batch, head, key, of_entry, rows);
-        float* out = sparse_row(to, batch, head, key);
-        if (weighted_alone) {
-          sum_of_weighted(s.rows, s.scores, count, width, scale, out);
-          continue;
-        }
-        weighted_sum(s.scores, s.rows, count, width, scale, out);
-        products = add_zero_times(products, out, width);
-      }
-      if (all_finite(products)) return;
-    }
-  };
-  if (job.wanted.k.data != nullptr) sum_over_queries(job.wanted.k, job.slopes, p.q, p.key_width, p.softmax_scale);
+  const std::int64_t first = part * kSparseKeys, end = first + kSparseKeys < p.keys ? first + kSparseKeys : p.keys;
+  if (job.wanted.k.data != nullptr) sum(job.wanted.k, job.slopes, p.q, p.key_width, p.softmax_scale, s, first, end);
   if (job.wanted.v.data != nullptr)
-    sum_over_queries(job.wanted.v, job.weights, job.input.grad_output, p.value_width, 1.0f);
+    sum(job.wanted.v, job.weights, job.input.grad_output, p.value_width, 1.0f, s, first, end);
+}
+
+inline void sparse_backward_keys(const SparseJob& job, std::int64_t batch, std::int64_t head, std::int64_t part,
+                                 std::byte* memory) {
+  // Whether all is finite is asked once for all keys; where not, rows of weight 0 are left out of every sum.
+  for_key_gradients(job, part, memory,
+                    [&](const GradientRows& to, const float* of_entry, const ConstRows& rows, std::int64_t width,
+                        float scale, const SparseScratch& s, std::int64_t first, std::int64_t end) {
+                      for (int attempt = 0; attempt < 2; ++attempt) {
+                        const bool weighted_alone = attempt > 0;
+                        Vec products = zero();
+                        for (std::int64_t key = first; key < end; ++key) {
+                          const std::int64_t count = gather_by_key(job, s, batch, head, key, of_entry, rows);
+                          float* out = sparse_row(to, batch, head, key);
+                          if (weighted_alone) {
+                            sum_of_weighted(s.rows, s.scores, count, width, scale, out);
+                            continue;
+                          }
+                          weighted_sum(s.scores, s.rows, count, width, scale, out);
+                          products = add_zero_times(products, out, width);
+                        }
+                        if (all_finite(products)) return;
+                      }
+                    });
 }
 
 }  // namespace

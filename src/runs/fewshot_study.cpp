@@ -147,7 +147,7 @@ std::vector<ListedRun> list_fewshot_study(const FewshotStudyRequest& request) {
   std::vector<ListedRun> listed;
   for (const StudyRun& run : fewshot_runs(request.plan, request.only))
     listed.push_back({.name = run.key(),
-                      .command = task_of(folder, kFewshotCommand, run).command,
+                      .command = task_of(folder, kFewshotCommand, run.key()).command,
                       .done = fs::exists(folder.record(run))});
   return listed;
 }
@@ -170,7 +170,7 @@ FewshotStudyResult run_fewshot_study(const FewshotStudyRequest& request) {
     if (fs::exists(folder.record(run)))
       fs::remove_all(folder.run(run));  // left by a kill just after its record
     else
-      tasks.push_back(task_of(folder, kFewshotCommand, run));
+      tasks.push_back(task_of(folder, kFewshotCommand, run.key()));
   FewshotStudyResult result{.runs = std::ssize(runs), .done_before = std::ssize(runs) - std::ssize(tasks)};
   if (request.say) request.say(fmt::format("{} runs, {} of them done", result.runs, result.done_before));
   std::int64_t done = result.done_before;

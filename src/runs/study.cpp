@@ -27,8 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kCommand = {"study", "run"};
-
 std::string hours(double seconds) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(seconds < 3600 ? 2 : 1) << seconds / 3600 << " h";
@@ -106,7 +104,7 @@ void Study::measure() {
     say("measuring a few steps");
     const StudyRun probe{"probe", 0};
     std::string problem;
-    study::run_queue({task_of(folder_, kCommand, probe)}, 1,
+    study::run_queue({queue_task(request_, probe.key())}, 1,
                      {.ends = [&problem](const study::QueueTask&, const std::string& failure) { problem = failure; }});
     if (!problem.empty()) throw std::runtime_error("[study] the probe failed: " + problem);
   }
@@ -176,7 +174,7 @@ void Study::run_all(const std::vector<StudyRun>& runs) {
       if (run.arm != kBase) fs::remove_all(folder_.run(run));  // left by a kill just after its record
       continue;
     }
-    study::QueueTask task = task_of(folder_, kCommand, run);
+    study::QueueTask task = queue_task(request_, run.key());
     const StudyRun base{kBase, run.seed};
     const bool branches = run.arm != kBase && training_of(request_.options, run).branches;
     if (branches && !is_done(base)) {

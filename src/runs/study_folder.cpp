@@ -52,10 +52,10 @@ std::string sum_of_text(const std::string& text) {
   return weights::checksum_text(weights::checksum(std::as_bytes(std::span(text))));
 }
 
-study::QueueTask task_of(const StudyFolder& folder, const std::vector<std::string>& command, const StudyRun& run) {
-  study::QueueTask task{.key = run.key(), .command = study::own_program(), .log = folder.log(run.key())};
+study::QueueTask task_of(const StudyFolder& folder, const std::vector<std::string>& command, const std::string& key) {
+  study::QueueTask task{.key = key, .command = study::own_program(), .log = folder.log(key)};
   task.command.insert(task.command.end(), command.begin(), command.end());
-  task.command.insert(task.command.end(), {run.key(), "--out", folder.path.string()});
+  task.command.insert(task.command.end(), {key, "--out", folder.path.string()});
   return task;
 }
 

@@ -30,16 +30,6 @@ bool is_listed_done(const StudyRequest& request, const std::string& name) {
          gates_hold(options.plan, folder, {});
 }
 
-std::vector<std::string> command_of(const StudyRequest& request, const std::string& name) {
-  std::vector<std::string> words = study::own_program();
-  words.insert(words.end(), {"study", "run", name, "--out", request.out.string()});
-  if (request.choice.seeds > 0) words.insert(words.end(), {"--seeds", std::to_string(request.choice.seeds)});
-  std::string only;
-  for (const std::string& arm : request.choice.only) only += (only.empty() ? "" : ",") + arm;
-  if (!only.empty()) words.insert(words.end(), {"--only", only});
-  return words;
-}
-
 void make_one_world(const StudyRequest& request, const study::StudyWorld& world) {
   const std::string& version = request.options.training.data.version;
   if (request.say) request.say("simulating " + std::to_string(world.scenes) + " scenes into " + world.root);
@@ -72,13 +62,23 @@ bool gates_hold(const study::StudyPlan& plan, const StudyFolder& folder,
                      [](const study::Gate& gate) { return gate.state != study::GateState::kFails; });
 }
 
+study::QueueTask queue_task(const StudyRequest& request, const std::string& name) {
+  study::QueueTask task = task_of(StudyFolder{request.out}, {"study", "run"}, name);
+  if (request.choice.seeds > 0)
+    task.command.insert(task.command.end(), {"--seeds", std::to_string(request.choice.seeds)});
+  std::string only;
+  for (const std::string& arm : request.choice.only) only += (only.empty() ? "" : ",") + arm;
+  if (!only.empty()) task.command.insert(task.command.end(), {"--only", only});
+  return task;
+}
+
 std::vector<ListedRun> listed_runs(const StudyRequest& request) {
   const StudyOptions& options = request.options;
   std::vector<ListedRun> listed;
   const auto add = [&](const std::string& name, std::vector<std::string> needs) {
     listed.push_back({.name = name,
                       .needs = std::move(needs),
-                      .command = command_of(request, name),
+                      .command = queue_task(request, name).command,
                       .done = is_listed_done(request, name)});
   };
   add(kWorld, {});

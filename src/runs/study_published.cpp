@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "camber/config/options.h"
 #include "camber/runs/study_run.h"
 #include "camber/storage/atomic_file.h"
 #include "camber/storage/file.h"
+#include "camber/study/plan.h"
 #include "camber/study/record.h"
 
 namespace camber::runs {
@@ -26,10 +28,13 @@ void publish(const StudyFolder& from, const PublishedStudy& to) {
     throw std::invalid_argument("[study] --from must hold a study that was begun, got " + from.path.string() +
                                 " without records");
   copy_whole(from.plan(), to.records() / from.plan().filename());
+  // Bases that another study published are kept there. (A few-shot study has none, and another plan.)
+  const auto own_bases = [&] { return !config::load_stored(from.plan().string(), study::StudyPlan{}).published_bases; };
   for (const study::RunRecord& record : study::read_run_records(from.records())) {
     const StudyRun run{record.arm, record.seed};
     copy_whole(from.record(run), to.records() / from.record(run).filename());
-    if (run.arm == kBase && fs::exists(from.weights(run))) copy_whole(from.weights(run), to.base(run.seed));
+    if (run.arm == kBase && fs::exists(from.weights(run)) && own_bases())
+      copy_whole(from.weights(run), to.base(run.seed));
   }
 }
 

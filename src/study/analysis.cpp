@@ -240,7 +240,7 @@ StudyAnalysis analyze(const StudyPlan& plan, const std::vector<RunRecord>& recor
     const bool listed = arm.role == ArmRole::kMain && plan.comparisons.empty();
     auto& list = listed ? analysis.secondary : analysis.exploratory;
     for (const std::string& measure : {std::string(kOutcome), std::string("clean")})
-      add(list, arm.name, against, measure);
+      if (!plan.compares(arm.name, against, measure)) add(list, arm.name, against, measure);
   }
   for (const StudyComparison& one : plan.comparisons)
     if (auto made = compare(plan, records, one.arm, one.against, one.measure)) {

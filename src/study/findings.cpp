@@ -186,17 +186,20 @@ void add_rows_without_verdict(std::vector<std::string>& said, const StudyResults
   const StudyPlan& plan = results.plan;
   std::vector<std::string> apart;
   std::int64_t rows = 0;
+  bool few_seeds = true;  // of all these rows; else some have all seeds, and a comparison that was not planned
   for (const Comparison& one : analysis.exploratory) {
     if (one.against != plan.reference || one.measure != kOutcome || !std::isfinite(one.difference.low)) continue;
     ++rows;
+    few_seeds = few_seeds && one.difference.pairs < plan.seeds;
     if (one.difference.low > 0 || one.difference.high < 0)
       apart.push_back(fmt::format("'{}' ({})", plan.arm(one.arm).shown(), signed_points(one.difference.mean)));
   }
   if (rows == 0) return;
-  said.push_back(fmt::format(
-      "Of {} rows with few seeds, the interval of the outcome's difference from '{}' lies on one "
-      "side of 0 in {}{}{}.",
-      rows, plan.arm(plan.reference).shown(), apart.size(), apart.empty() ? "" : ": ", fmt::join(apart, ", ")));
+  said.push_back(
+      fmt::format("Of {} rows {}, the interval of the outcome's difference from '{}' lies on one "
+                  "side of 0 in {}{}{}.",
+                  rows, few_seeds ? "with few seeds" : "without a verdict", plan.arm(plan.reference).shown(),
+                  apart.size(), apart.empty() ? "" : ": ", fmt::join(apart, ", ")));
 }
 
 }  // namespace

@@ -128,6 +128,12 @@ std::string StudyPlan::opponent_of(const StudyArm& arm) const {
   return reference;
 }
 
+bool StudyPlan::compares(const std::string& arm, const std::string& against, const std::string& measure) const {
+  return std::any_of(
+      comparisons.begin(), comparisons.end(),
+      [&](const StudyComparison& one) { return one.arm == arm && one.against == against && one.measure == measure; });
+}
+
 void FewshotPlan::validate() const {
   if (parts.empty()) return;  // no study yet
   if (seeds.empty()) refuse("seeds must not be empty");

@@ -167,7 +167,11 @@ StudyTable secondary_table(const StudyResults& results) {
 }
 
 StudyTable exploratory_table(const StudyResults& results) {
-  StudyTable table{.title = "Exploratory rows", .note = "Few seeds, no correction, no verdict.", .columns = kCompared};
+  StudyTable table{.title = "Exploratory rows",
+                   .note = results.plan.comparisons.empty()
+                               ? "Few seeds, no correction, no verdict."
+                               : "Few seeds, or no comparison that was planned: no correction, no verdict.",
+                   .columns = kCompared};
   for (const Comparison& one : analyze(results.plan, results.records).exploratory)
     add_comparison(table, results.plan, one);
   return table;

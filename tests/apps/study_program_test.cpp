@@ -252,6 +252,15 @@ TEST_F(StudyProgram, AnEstimateLeavesNothingBehind) {
 }
 
 // Every command of the list in a process of its own, from another folder, the base started twice at once.
+// The gates stand on the bases that were chosen, not on those of all seeds of the plan.
+TEST_F(StudyProgram, PassesItsGatesWithSomeOfTheSeeds) {
+  const Answer part = call("study run --out part " + kTiny +
+                           " --gates.stop=true --gates.fusion_gain=-1 "
+                           "--gates.single_share=-1 --gates.fault_cut=-1 --gates.camera_gain=-1");
+  EXPECT_EQ(part.code, 0) << part.errors;
+  EXPECT_EQ(records("part").size(), 5U);
+}
+
 TEST_F(StudyProgram, RunsOneByOneAsListed) {
   std::string one_arm = kTiny;
   one_arm.replace(one_arm.find("plain,trust,fixed_0,rule"), 24, "plain");

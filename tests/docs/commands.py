@@ -95,8 +95,8 @@ SHORTER = (
     (r"^advise (?!--from)", "advise --from runs/study_alarms "),
     # The run of two steps above agrees with nothing; a published model stands in for it.
     (
-        r"^calibrate-agreement --run runs/demo (.*) --policy verified_bias",
-        rf"calibrate-agreement --checkpoint {ROOT}/study/bases/base_s0.safetensors --data build/world \1 --policy verified_rule",
+        r"^calibrate-agreement --run runs/demo (.*)",
+        rf"calibrate-agreement --checkpoint {ROOT}/study/bases/base_s0.safetensors --data build/world \1",
     ),
     (
         r"^(train --config configs/dense_heads\.toml.*)=/data/nuscenes --data.version=v1.0-trainval",

@@ -76,7 +76,7 @@ void do_once(const StudyFolder& folder, const std::string& key, const std::funct
              const std::function<void()>& run);
 
 /// A run as a process of its own: this program with `command`, such as {"study", "run"}, the run's name and --out.
-study::QueueTask task_of(const StudyFolder& folder, const std::vector<std::string>& command, const StudyRun& run);
+study::QueueTask task_of(const StudyFolder& folder, const std::vector<std::string>& command, const std::string& key);
 /// Keeps the sentence of a run that failed in failed/; of one that did not (empty) none is left.
 void keep_failure(const StudyFolder& folder, const std::string& key, const std::string& failure);
 

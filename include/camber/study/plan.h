@@ -191,6 +191,8 @@ struct StudyPlan {
   /// The arm that one is compared with: the one that it names, else the reference. Empty for the reference itself, and
   /// for an arm from scratch that names none: it shares neither the base nor the steps of the reference.
   std::string opponent_of(const StudyArm& arm) const;
+  /// Whether this is one of the listed comparisons.
+  bool compares(const std::string& arm, const std::string& against, const std::string& measure) const;
 };
 
 }  // namespace camber::study
