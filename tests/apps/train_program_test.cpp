@@ -241,7 +241,7 @@ TEST_F(TrainProgram, CuesErrInEveryTool) {
   const auto predict = [&frames](const std::string& words) { return call("predict" + frames + words).code; };
   for (const std::string policy : {" --policy none", " --policy rule"}) {
     ASSERT_EQ(predict(policy + " --raw sound.json"), 0);
-    ASSERT_EQ(predict(policy + " --raw erring.json" + errors), 0);
+    ASSERT_EQ(predict(std::string(policy).append(" --raw erring.json").append(errors)), 0);
     // A rule takes every sensor out that a false alarm accuses: nothing is left to see.
     EXPECT_EQ(storage::read_file(folder_ / "sound.json") == storage::read_file(folder_ / "erring.json"),
               policy == " --policy none");
