@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdio>
+#include <exception>
 
 #include <benchmark/benchmark.h>
 #include <gtest/gtest.h>
@@ -18,8 +19,13 @@ template <class AddBenchmarks>
 int run_benchmarks(int argument_count, char** arguments, const AddBenchmarks& add_benchmarks) {
   benchmark::Initialize(&argument_count, arguments);
   if (benchmark::ReportUnrecognizedArguments(argument_count, arguments)) return 2;
-  if (!add_benchmarks()) return 1;
-  benchmark::RunSpecifiedBenchmarks();
+  try {
+    if (!add_benchmarks()) return 1;
+    benchmark::RunSpecifiedBenchmarks();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
   benchmark::Shutdown();
   return 0;
 }

@@ -1,4 +1,4 @@
-"""Which files are ours, what they include, and what has passed before."""
+"""Which files are ours, what they include, what has passed before, and the programs that check them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,14 @@ class Failed(Exception):
 def run(*command: object) -> Result:
     words = [str(word) for word in command]
     return subprocess.run(words, check=False, cwd=ROOT, capture_output=True, text=True)
+
+
+def programs() -> pathlib.Path:
+    """The folder of ruff, mypy and clang-tidy, in the versions that scripts/lint_venv pins."""
+    answer = run("scripts/lint_venv")
+    if answer.returncode != 0:
+        raise Failed(answer.stderr + "lint: scripts/lint_venv failed")
+    return pathlib.Path(answer.stdout.strip())
 
 
 def tracked(paths: Sequence[str]) -> list[str]:

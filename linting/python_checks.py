@@ -6,18 +6,11 @@ import os
 import pathlib
 from collections.abc import Sequence
 
-from linting.files import BUILD, ROOT, Failed, fingerprint, passed, run
+from linting.files import BUILD, ROOT, Failed, fingerprint, passed, programs, run
 
 CONFIGURATION = ("ruff.toml", "mypy.ini", "scripts/lint_venv", "linting/python_checks.py")
 # They pass wrong arguments on purpose (mypy.ini).
 UNTYPED = ("python/tests/", "examples/")
-
-
-def programs() -> pathlib.Path:
-    answer = run("scripts/lint_venv")
-    if answer.returncode != 0:
-        raise Failed(answer.stderr + "lint: scripts/lint_venv failed")
-    return pathlib.Path(answer.stdout.strip())
 
 
 def python_with_torch() -> pathlib.Path:

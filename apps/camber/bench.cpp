@@ -96,7 +96,7 @@ int with_title(const char* title, const Action& action) {
     return action();
   } catch (const std::invalid_argument& error) {
     const std::string text = error.what();
-    throw std::invalid_argument(text.starts_with("[") ? text : title + text);
+    throw std::invalid_argument(text.starts_with('[') ? text : title + text);
   }
 }
 

@@ -213,7 +213,7 @@ void Command::refuse_moved(const std::vector<std::string>& words) const {
 }
 
 void Command::refuse_unknown(const std::string& given) const {
-  const bool is_option = given.starts_with("-");
+  const bool is_option = given.starts_with('-');
   std::vector<std::string> known;
   if (is_option) {
     for (const Argument& argument : arguments_) known.push_back(argument.name);

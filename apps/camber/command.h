@@ -98,7 +98,7 @@ class Command {
   template <config::OptionStruct Options>
   void configuration(Options& options, std::function<Options()> defaults = {}) {
     configuration_.describe = [&options] { return config::describe(options); };
-    configuration_.load = [&options, defaults](const config::Origin& origin) {
+    configuration_.load = [&options, defaults = std::move(defaults)](const config::Origin& origin) {
       options = config::load(origin, defaults ? defaults() : options);
     };
     option("--config", configuration_.file, "TOML file with any of the options below");

@@ -46,7 +46,7 @@ std::string Command::help() const {
   std::string usage = "usage: " + name + (commands_.empty() ? "" : " SUB-COMMAND");
   std::string positional, own, shared;
   for (const Argument& argument : arguments_) {
-    if (!argument.name.starts_with("-")) {
+    if (!argument.name.starts_with('-')) {
       usage += " " + argument.name;
       positional += entry(argument.name, argument.meaning);
       continue;

@@ -107,6 +107,7 @@ class ImageMaker {
     const sensors::FrameImageOptions look{.range =
                                               std::max(std::abs(options.space.x_min), std::abs(options.space.x_max))};
     std::vector<sensors::MarkedFrame> marked;
+    marked.reserve(frames_.size());
     for (std::size_t i = 0; i < frames_.size(); ++i)
       marked.push_back({.frame = &frames_[i].frame,
                         .marks = runs::marks_of(frames_[i], options, arguments_.score),

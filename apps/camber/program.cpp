@@ -184,6 +184,7 @@ void Program::refuse_idle(const Command& command) {
 int Program::run(const Parser& parser, Command& command) {
   if (!command.run_) {
     std::vector<std::string> known;
+    known.reserve(command.commands_.size());
     for (const auto& below : command.commands_) known.push_back(below->text_.name);
     throw std::invalid_argument(fmt::format("{}needs a sub-command: {}", command.title(), config::join_names(known)));
   }

@@ -47,6 +47,7 @@ const Maps& maps_of(std::int64_t keys) {
 at::Tensor draw_cells(const AttentionBenchOptions& options) {
   const Maps& maps = maps_of(options.keys);
   std::vector<geometry::Camera> cameras;
+  cameras.reserve(static_cast<std::size_t>(kCameras));
   for (std::int64_t c = 0; c < kCameras; ++c)
     cameras.push_back(camera_at(static_cast<double>(c) * std::numbers::pi / 3, maps.columns, maps.rows));
   random::Stream position(options.seed, "bench.places");

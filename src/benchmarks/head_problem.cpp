@@ -65,6 +65,7 @@ detection::DetectorBatch head_batch(const HeadBenchOptions& options, const detec
   detection::DetectorBatch batch{.size = options.batch};
   batch.scene.grid = detector.space.grid();
   std::vector<geometry::Camera> ring;
+  ring.reserve(static_cast<std::size_t>(kRing));
   for (std::int64_t i = 0; i < kRing; ++i)
     ring.push_back(camera_at(static_cast<double>(i) * std::numbers::pi / 3, columns, rows));
   batch.scene.cameras.assign(static_cast<std::size_t>(options.batch), ring);

@@ -68,6 +68,7 @@ double best_rate(double (*loop)(), std::int64_t threads) {
     std::atomic<std::int64_t> waiting = threads;
     std::vector<double> rates(static_cast<std::size_t>(threads));
     std::vector<std::thread> workers;
+    workers.reserve(static_cast<std::size_t>(threads));
     for (std::int64_t t = 0; t < threads; ++t)
       workers.emplace_back([&, t] {
         --waiting;

@@ -130,7 +130,7 @@ class Checker {
   // `1,2,3` for simple elements, TOML's own notation for everything else.
   static List split(const Unparsed& unparsed, const Value& value, const Description& description,
                     const std::string& path) {
-    if (unparsed.text.starts_with("[")) {
+    if (unparsed.text.starts_with('[')) {
       const auto parsed = parse_toml_value(unparsed.text, value.source);
       if (!parsed || !std::holds_alternative<List>(parsed->data)) refuse(value, path, description);
       return std::get<List>(parsed->data);

@@ -127,7 +127,7 @@ torch::Tensor Views::by_class() {
     }
   });
   const auto sums = values.sum(2);
-  const double* sum = sums.const_data_ptr<double>();
+  const auto* sum = sums.const_data_ptr<double>();
   each([&](std::int64_t row, const char* counted, const double* a, const double* b) {
     const double number = std::max<double>(1, static_cast<double>(std::count(counted, counted + places_, 1)));
     const double mean_a = sum[row] / number, mean_b = sum[rows + row] / number;
@@ -141,7 +141,7 @@ torch::Tensor Views::by_class() {
     }
   });
   const auto moments = products.sum(2);
-  const double* moment = moments.const_data_ptr<double>();
+  const auto* moment = moments.const_data_ptr<double>();
   auto result = torch::empty({views, batch_, classes_}, options);
   auto* r = result.mutable_data_ptr<double>();
   for (std::int64_t row = 0; row < rows; ++row) r[row] = moment[row] * moment[rows + row];
@@ -165,7 +165,7 @@ double Views::over_classes(std::int64_t n, std::int64_t b, const double* by_clas
 
 SensorAgreement Views::agreement() {
   const auto correlations = by_class(), sums = correlations.nansum(2);
-  const double *r = correlations.const_data_ptr<double>(), *sum = sums.const_data_ptr<double>();
+  const auto *r = correlations.const_data_ptr<double>(), *sum = sums.const_data_ptr<double>();
   SensorAgreement agreement{.frame = torch::empty({batch_}, correlations.options()),
                             .by_class = torch::empty({batch_, classes_}, correlations.options()),
                             .cameras = torch::empty({batch_, cameras_}, correlations.options())};

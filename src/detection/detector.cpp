@@ -264,6 +264,7 @@ Losses DetectorImpl::losses(const DetectorOutput& output, const DetectorBatch& b
       losses.terms.emplace_back("scale", bias->penalty());
   }
   std::vector<torch::Tensor> parts;
+  parts.reserve(losses.terms.size());
   for (const auto& [name, value] : losses.terms) parts.push_back(value.reshape({}));
   losses.total = torch::stack(parts).sum();
   return losses;

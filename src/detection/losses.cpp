@@ -88,7 +88,7 @@ Wanted wanted_of(const QueryTargets& targets, const DetectorBatch& batch, const 
 
 // What the errors [..., 10] cost, before their weights: L1, and squares below code_smoothing.
 torch::Tensor code_costs(const torch::Tensor& errors, const std::vector<double>& smoothing) {
-  const auto size = errors.abs();
+  auto size = errors.abs();
   if (std::ranges::all_of(smoothing, [](double below) { return below == 0; })) return size;
   const auto below = torch::tensor(smoothing, torch::kDouble).to(errors.options().requires_grad(false));
   // Where below is 0 the second branch holds for every error; the divisor keeps the first one's gradient finite.

@@ -11,6 +11,7 @@ torch::Tensor with_neighbours(const torch::Tensor& queries, std::int64_t kernel)
   if (kernel == 1) return queries;
   const auto padded = torch::constant_pad_nd(queries, {0, 0, kernel / 2, kernel / 2});
   std::vector<torch::Tensor> taps;
+  taps.reserve(static_cast<std::size_t>(kernel));
   for (std::int64_t tap = 0; tap < kernel; ++tap) taps.push_back(padded.narrow(1, tap, queries.size(1)));
   return torch::cat(taps, -1);
 }

@@ -156,6 +156,7 @@ class C10dGroup : public ProcessGroup {
 
   std::vector<at::Tensor> buffers(std::int64_t width) const {
     std::vector<at::Tensor> all;
+    all.reserve(static_cast<std::size_t>(size()));
     for (std::int64_t i = 0; i < size(); ++i) all.push_back(torch::empty({width}, torch::kUInt8));
     return all;
   }

@@ -125,6 +125,7 @@ SetPair split_classes(const ExampleSet& set, std::int64_t count, random::Stream 
                                 std::to_string(count));
   const auto order = stream.permutation(set.num_classes());
   std::vector<std::string> chosen;
+  chosen.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i)
     chosen.push_back(set.class_names[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])]);
   return {select_classes(set, chosen), select_classes(set, chosen, true)};

@@ -147,6 +147,7 @@ BootstrapIntervals bootstrap(const EvaluationBoxes& boxes, const EvaluationConfi
     for (const DetectionBox& box : boxes.truth.boxes)
       positives[static_cast<std::size_t>(box.label)] += weight_of_sample[static_cast<std::size_t>(box.sample)];
     std::vector<MetricCurve> curves;
+    curves.reserve(evaluation.matches.size());
     for (const ClassMatches& matches : evaluation.matches)
       curves.push_back(
           make_curve(redrawn(matches, weight_of_sample, positives[static_cast<std::size_t>(matches.label)])));

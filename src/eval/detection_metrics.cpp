@@ -145,6 +145,7 @@ DetectionMetrics summarize(const EvaluationConfig& config, std::span<const Metri
   metrics.mean_ap = mean(class_means);
   for (std::size_t e = 0; e < kTpErrorCount; ++e) {
     std::vector<double> of_classes;
+    of_classes.reserve(metrics.classes.size());
     for (const ClassMetrics& entry : metrics.classes) of_classes.push_back(entry.errors[e]);
     metrics.tp_errors[e] = mean_without_nan(of_classes);
     const double score = 1.0 - metrics.tp_errors[e];

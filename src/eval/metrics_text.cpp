@@ -35,12 +35,12 @@ std::string class_table(const MetricsReport& report) {
   std::string text = fmt::format("\n{:<22}{:>7}", "class", "AP");
   for (const double distance : report.config.distance_thresholds) text += fmt::format("{:>6g} m", distance);
   for (const std::string_view name : kShortNames) text += fmt::format("{:>8}", name);
-  text += "\n";
+  text += '\n';
   for (const ClassMetrics& entry : report.evaluation.metrics.classes) {
     text += fmt::format("{:<22}{}", name_of(entry.label), number_text(entry.mean_average_precision));
     for (const double precision : entry.average_precisions) text += " " + number_text(precision);
     for (const double error : entry.errors) text += " " + number_text(error);
-    text += "\n";
+    text += '\n';
   }
   return text;
 }
@@ -49,13 +49,13 @@ std::string bin_table(std::string_view title, const std::vector<BinMetrics>& bin
   if (bins.empty()) return {};
   std::string text = fmt::format("\n{:<16}{:>9}{:>9}{:>8}", title, "objects", "found", "mAP");
   for (const std::string_view name : kMeanNames) text += fmt::format("{:>8}", name);
-  text += "\n";
+  text += '\n';
   for (const BinMetrics& bin : bins) {
     const std::string range =
         std::isinf(bin.to) ? fmt::format("{:g} and more", bin.from) : fmt::format("{:g} to {:g}", bin.from, bin.to);
     text += fmt::format("{:<16}{:>9}{:>9} {}", range, bin.true_objects, bin.found, number_text(bin.mean_ap));
     for (const double error : bin.tp_errors) text += " " + number_text(error);
-    text += "\n";
+    text += '\n';
   }
   return text;
 }
@@ -80,12 +80,12 @@ std::string to_csv(const MetricsReport& report) {
   std::string text = "class,ap";
   for (const double distance : report.config.distance_thresholds) text += fmt::format(",ap_{}", distance);
   for (const std::string_view name : kTpErrorNames) text += "," + std::string(name);
-  text += "\n";
+  text += '\n';
   for (const ClassMetrics& entry : report.evaluation.metrics.classes) {
     text += fmt::format("{},{}", name_of(entry.label), entry.mean_average_precision);
     for (const double precision : entry.average_precisions) text += fmt::format(",{}", precision);
     for (const double error : entry.errors) text += std::isnan(error) ? "," : fmt::format(",{}", error);
-    text += "\n";
+    text += '\n';
   }
   return text;
 }

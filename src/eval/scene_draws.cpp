@@ -53,6 +53,7 @@ std::vector<std::int32_t> SceneDraws::weights(std::size_t draw) const {
   std::vector<std::int32_t> weight_of_scene(static_cast<std::size_t>(scenes_));
   for (std::int64_t i = 0; i < scenes_; ++i) ++weight_of_scene[draws.integer(static_cast<std::uint64_t>(scenes_))];
   std::vector<std::int32_t> weight_of_sample;
+  weight_of_sample.reserve(scene_of_sample_.size());
   for (const std::int32_t scene : scene_of_sample_)
     weight_of_sample.push_back(weight_of_scene[static_cast<std::size_t>(scene)]);
   return weight_of_sample;

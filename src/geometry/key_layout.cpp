@@ -51,6 +51,7 @@ std::int64_t KeyLayout::keys() const {
 
 std::vector<std::int64_t> KeyLayout::segment_offsets() const {
   std::vector<std::int64_t> offsets;
+  offsets.reserve(maps.size() + 1);
   for (const KeyMap& map : maps) offsets.push_back(map.first_key);
   offsets.push_back(keys());
   return offsets;

@@ -275,6 +275,7 @@ KittiImport import_kitti(const fs::path& folder, const fs::path& out, const Kitt
   threads::for_each_task(kitti.frames.size(), threads::resolve_threads(options.threads), [&](std::size_t number) {
     const std::string& frame = kitti.frames[number];
     std::vector<std::optional<KittiImage>> images;
+    images.reserve(kitti.cameras.size());
     for (const KittiCamera& camera : kitti.cameras)
       images.push_back(read_image(camera.folder, frame, options.jpeg_quality));
     const std::vector<RigSensor> sensors = kitti.sensors_of(frame, images);

@@ -114,6 +114,7 @@ at::Tensor removed_keys(const AttentionArguments& a, std::int64_t b) {
 at::Tensor all_removed_keys(const AttentionArguments& a) {
   if (!a.key_padding_mask.defined() && !a.key_lengths.defined() && !a.segment_available.defined()) return {};
   std::vector<at::Tensor> rows;
+  rows.reserve(static_cast<std::size_t>(a.batch()));
   for (std::int64_t b = 0; b < a.batch(); ++b) rows.push_back(removed_keys(a, b));
   return rows.empty() ? at::Tensor{} : at::stack(rows);
 }

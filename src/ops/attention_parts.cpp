@@ -57,6 +57,7 @@ std::int64_t rows_within_chunk(std::int64_t row_bytes, std::int64_t rows) {
 std::vector<at::Tensor> queries_of(const AttentionArguments& a, const at::Tensor& rows) {
   const auto host = rows.cpu();
   std::vector<at::Tensor> queries;
+  queries.reserve(static_cast<std::size_t>(a.batch()));
   for (std::int64_t b = 0; b < a.batch(); ++b) queries.push_back(host[b].nonzero().flatten().to(a.q.device()));
   return queries;
 }

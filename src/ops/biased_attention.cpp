@@ -37,6 +37,7 @@ thread_local std::vector<at::Tensor> last_recomputed;
 
 void report_recomputed(AttentionReport& report, std::int64_t queries) {
   std::vector<at::Tensor> rows;
+  rows.reserve(last_recomputed.size());
   for (std::size_t b = 0; b < last_recomputed.size(); ++b)
     rows.push_back(last_recomputed[b].cpu() + static_cast<std::int64_t>(b) * queries);
   if (rows.empty()) return;

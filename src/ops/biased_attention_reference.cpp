@@ -55,6 +55,7 @@ ForwardResult reference_forward(const AttentionArguments& arguments) {
   result.logsumexp = at::logsumexp(safe, -1).masked_fill(dead.squeeze(-1), -kInfinity);
   if (a.dropout > 0) {
     std::vector<at::Tensor> factors;
+    factors.reserve(static_cast<std::size_t>(a.batch()));
     for (std::int64_t b = 0; b < a.batch(); ++b) factors.push_back(dropout_factors(a, b, 0, a.queries()));
     if (!factors.empty()) weights = weights * at::stack(factors);
   }

@@ -115,6 +115,7 @@ std::vector<at::Tensor> unlisted_sums(const StockPass& pass, const std::vector<P
                                       const SparseEntries* entries) {
   const auto& a = pass.a;
   std::vector<at::Tensor> sums;
+  sums.reserve(pieces.size());
   for (std::size_t i = 0; i < pieces.size(); ++i)
     sums.push_back(at::empty({kPieceSums, a.batch(), a.heads(), a.queries()}, a.q.options().dtype(pass.type)));
   const std::int64_t block = rows_within_chunk(entries != nullptr ? a.keys() : 1, a.queries());

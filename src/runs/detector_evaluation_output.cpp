@@ -201,7 +201,7 @@ std::string FaultReport::to_json() const {
     text +=
         (i == 1 ? "\n  \"" : ",\n  \"") + conditions[i].name + "\": " + indented(eval::to_json(conditions[i].metrics));
   }
-  text += "}";
+  text += '}';
   if (conditions.size() > 1) text += ",\n  \"mean_resilience\": " + json::number_text(mean_resilience());
   text += trust_json(*this) + agreement_json(*this);
   if (cue_errors.any()) text += ",\n  \"cue_errors\": " + json::quoted(cue_errors.text());

@@ -31,6 +31,7 @@ void DetectorTrainingOptions::validate() const {
         data.cue_errors.text());
   if (data.faults.share > 0) {
     std::vector<sensors::Fault> drawn;
+    drawn.reserve(data.faults.kinds.size());
     for (const std::string& kind : data.faults.kinds) drawn.push_back(sensors::parse_fault(kind));
     check_features_faults(drawn);
   }
@@ -111,6 +112,7 @@ std::vector<nuscenes::Index> evenly_spaced(const std::vector<nuscenes::Index>& s
   const auto count = static_cast<std::int64_t>(samples.size());
   if (limit <= 0 || limit >= count) return samples;
   std::vector<nuscenes::Index> chosen;
+  chosen.reserve(static_cast<std::size_t>(limit));
   for (std::int64_t i = 0; i < limit; ++i) chosen.push_back(samples[static_cast<std::size_t>(i * count / limit)]);
   return chosen;
 }

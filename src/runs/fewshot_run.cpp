@@ -217,6 +217,7 @@ class Run {
       const auto sampler = test_sampler(setting);
       const auto own = stream.at(std::to_string(setting.n_way) + "-way " + std::to_string(setting.k_shot) + "-shot");
       std::vector<episodes::Episode> episodes;
+      episodes.reserve(static_cast<std::size_t>(setting.episodes));
       for (std::int64_t i = 0; i < setting.episodes; ++i)
         episodes.push_back(sampler.sample(own.at(static_cast<std::uint64_t>(i))));
       add_setting(result, std::to_string(setting.n_way) + "-way " + std::to_string(setting.k_shot) + "-shot",

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include <fmt/format.h>
+
 #include "camber/config/options.h"
 #include "camber/runs/study_run.h"
 #include "camber/storage/atomic_file.h"
@@ -60,8 +62,8 @@ void import_bases(const PublishedStudy& from, const StudyFolder& to, const std::
     const std::string wanted = study::parse_record(storage::read_file(record), record.string()).weights;
     const std::string found = sum_of_weights(*detection::Detector::load(from.base(base.seed)));
     if (found != wanted)
-      throw std::runtime_error("[study] " + base.key() + " must have the weights " + wanted + " of its record, got " +
-                               found);
+      throw std::runtime_error(
+          fmt::format("[study] {} must have the weights {} of its record, got {}", base.key(), wanted, found));
     copy_whole(from.base(base.seed), to.weights(base));
   }
 }

@@ -135,6 +135,7 @@ void evaluate_run(const StudyOptions& options, const StudyFolder& folder, const 
                   const RunListener& listener) {
   const auto begin = std::chrono::steady_clock::now();
   std::vector<EvaluatedArm> arms;
+  arms.reserve(left.size());
   for (const StudyRun& one : left) arms.push_back({one.arm, training_of(options, one)});
   const DetectorTrainingOptions& own = arms.front().training.options;
   const nuscenes::Dataset dataset(own.data.root, own.data.version, 1);

@@ -83,8 +83,8 @@ bool is_cue_error(std::string_view name) {
 void refuse_cue_errors(std::string_view faults, const std::string& argument, const std::string& reason) {
   for (const std::string_view fault : parts_of(faults, ','))
     if (is_cue_error(fault))
-      throw std::invalid_argument(argument + " must be faults of sensors, got the cue error '" + std::string(fault) +
-                                  "': " + reason);
+      throw std::invalid_argument(
+          fmt::format("{} must be faults of sensors, got the cue error '{}': {}", argument, fault, reason));
 }
 
 std::string CueErrorOptions::text() const {

@@ -124,6 +124,7 @@ std::vector<std::size_t> viewing_order(const KeyFrame& frame, std::size_t column
 
 std::vector<BoxMark> true_boxes(const KeyFrame& frame) {
   std::vector<BoxMark> marks;
+  marks.reserve(frame.objects.size());
   for (const FrameObject& object : frame.objects)
     marks.push_back({.box = object.box, .category = std::string(object.category)});
   return marks;

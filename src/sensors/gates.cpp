@@ -203,7 +203,7 @@ std::string to_text(const GateReport& report) {
   for (const PairProbe& pair : report.pairs)
     text += fmt::format("{:<58}{:>7.2f}{:>8.2f}{:>8.2f}{:>9.2f}\n", pair.first + " / " + pair.second, pair.size,
                         pair.lidar, pair.color, pair.image);
-  text += "\n";
+  text += '\n';
   for (const GateReport::Gate& gate : report.gates)
     text += fmt::format("{}  {}\n", gate.holds ? "yes" : "NO ", gate.sentence);
   text += report.can_show_trust() ? "this data set can show trust\n" : "this data set cannot show trust\n";

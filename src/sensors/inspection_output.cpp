@@ -27,6 +27,7 @@ const char* name_of(nuscenes::Modality modality) {
 
 std::vector<std::string> bin_names(const std::vector<double>& edges, const char* unit) {
   std::vector<std::string> names;
+  names.reserve(edges.size());
   for (std::size_t i = 0; i < edges.size(); ++i)
     names.push_back(i + 1 < edges.size() ? fmt::format("{:g}-{:g}{}", edges[i], edges[i + 1], unit)
                                          : fmt::format("{:g}+{}", edges[i], unit));
@@ -53,11 +54,11 @@ std::string bin_table(const Inspection& inspection, const char* title, const std
                       std::vector<std::int64_t> CategoryCounts::*bins) {
   std::string text = fmt::format("\n{:<38}", title);
   for (const std::string& name : names) text += fmt::format("{:>9}", name);
-  text += "\n";
+  text += '\n';
   for (const CategoryCounts& entry : inspection.categories) {
     text += fmt::format("{:<38}", entry.category);
     for (const std::int64_t count : entry.*bins) text += fmt::format("{:>9}", count);
-    text += "\n";
+    text += '\n';
   }
   return text;
 }
@@ -145,12 +146,12 @@ std::string to_csv(const Inspection& inspection) {
   for (const std::string& name : bin_names(inspection.distance_edges, "m")) text += ",distance_" + name;
   for (const std::string& name : visibility_names(inspection)) text += ",visibility_" + name;
   for (const std::string& name : count_names(inspection.point_edges)) text += ",points_" + name;
-  text += "\n";
+  text += '\n';
   for (const CategoryCounts& entry : inspection.categories) {
     text += fmt::format("{},{},{},{}", entry.category, entry.objects, entry.instances, entry.without_velocity);
     for (const auto* bins : {&entry.by_distance, &entry.by_visibility, &entry.by_points})
       for (const std::int64_t count : *bins) text += fmt::format(",{}", count);
-    text += "\n";
+    text += '\n';
   }
   return text;
 }

@@ -82,6 +82,7 @@ void degrade_lidar(SensorFrame& sensor_frame, const FaultOccasion& occasion, con
     return;
   }
   std::vector<geometry::Box> boxes;
+  boxes.reserve(frame.objects.size());
   for (const FrameObject& object : frame.objects) boxes.push_back(object.box);
   const CloudSurroundings surroundings{.objects = boxes,
                                        .ahead = frame.reference.sensor_to_ego.inverse().rotate({1, 0, 0})};

@@ -270,6 +270,7 @@ geometry::RigidTransform ego_to_world(const Scene& scene, double seconds) {
 double share_in_images(const Scene& scene, const RigOptions& rig, const geometry::Box& box, double seconds) {
   constexpr int kLattice = 5;
   std::vector<geometry::RigidTransform> to_camera;
+  to_camera.reserve(rig.cameras.size());
   for (const CameraOptions& camera : rig.cameras)
     to_camera.push_back((ego_to_world(scene, seconds - camera.delay * 1e-3) * camera.to_ego()).inverse());
   const auto seen = [&](const geometry::Vector3& point) {

@@ -112,6 +112,7 @@ void SceneSimulation::annotate(double seconds, const std::vector<LidarReturn>& p
   const geometry::RigidTransform to_world = ego_to_world(scene_, seconds) * rig_.lidar.to_ego();
   std::vector<std::int64_t> count(scene_.actors.size());
   std::vector<geometry::Box> boxes;
+  boxes.reserve(scene_.actors.size());
   for (const Actor& actor : scene_.actors) boxes.push_back(actor.box_at(seconds));
   for (const LidarReturn& point : points) {
     if (point.actor < 0) continue;

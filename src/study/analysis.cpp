@@ -276,6 +276,7 @@ double scene_error(const Measurement& first, const Measurement& second) {
 
 double scene_error(const Measurement& measured) {
   std::vector<double> values;
+  values.reserve(measured.replicates.size());
   for (const std::int32_t value : measured.replicates) values.push_back(1e-4 * value);
   return mean_and_deviation(values).deviation;
 }

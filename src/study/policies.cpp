@@ -42,7 +42,7 @@ std::string percent(double share) {
 }
 
 std::string interval_words(const PairedDifference& difference) {
-  const std::string seeds = fmt::format("{} seed{}", difference.pairs, difference.pairs == 1 ? "" : "s");
+  std::string seeds = fmt::format("{} seed{}", difference.pairs, difference.pairs == 1 ? "" : "s");
   if (!std::isfinite(difference.low)) return seeds;
   return fmt::format("95 % interval {} to {}, {}", signed_points(difference.low), signed_points(difference.high),
                      seeds);
@@ -99,7 +99,7 @@ std::vector<PolicyScore> rank_policies(const StudyResults& results, const CueRat
     std::vector<double> values = by_seed(results, arm.name, rates), known;
     std::copy_if(values.begin(), values.end(), std::back_inserter(known), [](double v) { return !std::isnan(v); });
     if (known.empty()) continue;
-    scored.push_back({{.arm = arm.name, .mean_ap = mean_and_deviation(known)}, std::move(values)});
+    scored.emplace_back(PolicyScore{.arm = arm.name, .mean_ap = mean_and_deviation(known)}, std::move(values));
   }
   std::stable_sort(scored.begin(), scored.end(),
                    [](const auto& a, const auto& b) { return a.first.mean_ap.mean > b.first.mean_ap.mean; });

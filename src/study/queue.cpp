@@ -50,6 +50,7 @@ Child start(const QueueTask& task) {
   const int log = open(task.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (log < 0) fail(task.log.string() + " cannot be written");
   std::vector<char*> words;
+  words.reserve(task.command.size() + 1);
   for (const std::string& word : task.command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   const pid_t parent = getpid();
@@ -124,6 +125,7 @@ class Queue {
 
   void listen() {
     std::vector<pollfd> positions;
+    positions.reserve(children_.size());
     for (const Child& child : children_) positions.push_back({.fd = child.output, .events = POLLIN, .revents = 0});
     if (positions.empty() || (poll(positions.data(), positions.size(), -1) < 0 && errno == EINTR)) return;
     for (std::size_t i = children_.size(); i-- > 0;)

@@ -70,6 +70,7 @@ PairedDifference paired_difference(std::span<const double> a, std::span<const do
   if (!(confidence > 0 && confidence < 1))
     throw std::invalid_argument(fmt::format("[statistics] confidence must lie between 0 and 1, got {}", confidence));
   std::vector<double> differences;
+  differences.reserve(a.size());
   for (std::size_t i = 0; i < a.size(); ++i) differences.push_back(a[i] - b[i]);
   const MeanAndDeviation moments = mean_and_deviation(differences);
   PairedDifference result{.pairs = moments.count, .mean = moments.mean, .deviation = moments.deviation};

@@ -318,7 +318,7 @@ std::string rows_in_markdown(const StudyTable& table, const std::string& rule) {
   };
   std::string text = line(table.columns) + "|";
   for (std::size_t i = 0; i < table.columns.size(); ++i) text += rule + "|";
-  text += "\n";
+  text += '\n';
   for (const auto& row : table.rows) text += line(row);
   return text;
 }

@@ -139,6 +139,7 @@ std::unique_ptr<torch::optim::Optimizer> OptimizerGroups::make_optimizer(const O
   options.validate();
   if (groups_.empty()) fail("model must have a parameter that requires a gradient, got none");
   std::vector<torch::optim::OptimizerParamGroup> param_groups;
+  param_groups.reserve(groups_.size());
   for (const ParameterGroup& group : groups_) param_groups.emplace_back(group.parameters);
   auto optimizer = bare_optimizer(options.kind, param_groups, *group_options(options, ParameterGroup{}));
   for (std::size_t i = 0; i < groups_.size(); ++i)

@@ -139,7 +139,6 @@ TrainingLoop::TrainingLoop(torch::nn::Module& model, TrainingLoopOptions options
       projector_(model),
       guard_(model),
       batch_buffers_(model),
-      cameras_(ops::DeferredCheck::kUsualCameras),
       step_guard_(options_.guard) {
   for (const NamedScale& entry : projector_.scales()) scale_starts_.push_back(values_of(entry));
   if (options_.average.enabled) average_ = std::make_unique<ExponentialAverage>(model, options_.average);

@@ -30,6 +30,7 @@ torch::Tensor unit(const torch::Tensor& rows) {
 torch::Tensor definition(const SemanticAnchorPurification& sap, const torch::Tensor& f_dom,
                          const torch::Tensor& f_phy) {
   std::vector<torch::Tensor> means;
+  means.reserve(static_cast<std::size_t>(kWays));
   for (std::int64_t c = 0; c < kWays; ++c) means.push_back(f_phy.narrow(0, c * kShots, kShots).mean(0));
   const auto prototypes = unit(torch::stack(means));
   const auto wide = [](const torch::Tensor& x) { return x.detach().to(torch::kDouble); };

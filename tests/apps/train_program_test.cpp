@@ -215,7 +215,7 @@ TEST_F(TrainProgram, DrawsAFrameBesideItsFaultAndTheSceneAsAPage) {
   EXPECT_EQ(found["window"]["cameras"].size(), 6U);
   const Answer bare = call("view --data world" + scene + " --out data.html");
   EXPECT_EQ(bare.code, 0) << bare.errors;
-  const auto refused = [this](const std::string& words, const std::string& sentence) {
+  const auto refused = [](const std::string& words, const std::string& sentence) {
     const Answer answer = call(words);
     EXPECT_EQ(answer.code, 2) << words;
     EXPECT_NE(answer.errors.find(sentence), std::string::npos) << answer.errors;
@@ -238,9 +238,10 @@ TEST_F(TrainProgram, CuesErrInEveryTool) {
   ASSERT_EQ(evaluated.code, 0) << evaluated.errors;
   EXPECT_EQ(json_of(evaluated.output)["cue_errors"], "false_alarms:1,burst:2");
   EXPECT_FALSE(json_of(call("eval" + frames + world_config()).output).contains("cue_errors"));
-  for (const std::string& policy : {std::string(" --policy none"), std::string(" --policy rule")}) {
-    ASSERT_EQ(call("predict" + frames + " --raw sound.json" + policy).code, 0);
-    ASSERT_EQ(call("predict" + frames + " --raw erring.json" + policy + errors).code, 0);
+  const auto predict = [&frames](const std::string& words) { return call("predict" + frames + words).code; };
+  for (const std::string policy : {" --policy none", " --policy rule"}) {
+    ASSERT_EQ(predict(policy + " --raw sound.json"), 0);
+    ASSERT_EQ(predict(std::string(policy).append(" --raw erring.json").append(errors)), 0);
     // A rule takes every sensor out that a false alarm accuses: nothing is left to see.
     EXPECT_EQ(storage::read_file(folder_ / "sound.json") == storage::read_file(folder_ / "erring.json"),
               policy == " --policy none");
@@ -251,7 +252,7 @@ TEST_F(TrainProgram, CuesErrInEveryTool) {
   ASSERT_EQ(view.code, 0) << view.errors;
   EXPECT_NE(storage::read_file(folder_ / "alarms.html").find("\"cues with false_alarms:1,burst:2\""),
             std::string::npos);
-  const auto refused = [this](const std::string& words, const std::string& sentence) {
+  const auto refused = [](const std::string& words, const std::string& sentence) {
     const Answer answer = call(words);
     EXPECT_EQ(answer.code, 2) << words;
     EXPECT_NE(answer.errors.find(sentence), std::string::npos) << answer.errors;

@@ -169,6 +169,7 @@ TEST_F(CmtInference, ManyThreadsFoldOnce) {
   const auto batch = batch_in(torch::kFloat);
   std::array<torch::Tensor, 3> found;
   std::vector<std::thread> threads;
+  threads.reserve(found.size());
   for (auto& result : found)
     threads.emplace_back([&] {
       const torch::NoGradGuard guard;

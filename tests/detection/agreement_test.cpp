@@ -241,7 +241,7 @@ TEST(Alarms, TellWhatBecameOfThem) {
       for (const SensorAlarm& alarm : frame)
         text += std::string(!alarm.available ? "x" : &"-rkd"[static_cast<int>(alarm.state)], 1) +
                 (alarm.taken_out ? "!" : "");
-      text += " ";
+      text += ' ';
     }
     return text;
   };
@@ -319,7 +319,7 @@ TEST(Policies, EarlierFramesSpeakForThisOne) {
     if (parameter.key().ends_with("age_gain")) parameter.value().fill_(3);
   auto batch = example_batch(detector->options(), 1, 3);
   batch.age.fill_(1);
-  const double own = detector->forward(batch).agreement.frame.item<double>();
+  const auto own = detector->forward(batch).agreement.frame.item<double>();
   detector->set_alarms({.threshold = own + 0.1});
   const ForwardOptions alone{.policy = TrustPolicy::kVerifiedBias},
       after{.policy = TrustPolicy::kVerifiedBias, .earlier_agreement = {own + 0.5}};

@@ -82,6 +82,7 @@ TEST(Detect, MayBeCalledFromManyThreads) {
   const auto expected = detector.detect(own.frame);
   std::vector<std::thread> threads;
   std::vector<int> same(4, 0);
+  threads.reserve(same.size());
   for (std::size_t t = 0; t < same.size(); ++t)
     threads.emplace_back([&, t] {
       OwnArrays mine;
@@ -156,9 +157,9 @@ TEST(Detect, OnePointThatIsNoNumberIsLeftOutAndSpoilsNothing) {
   own.frame.points.count = 500;
   for (const std::size_t number : {0, 2, 3}) {  // x, z, intensity
     for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-      const float kept = std::exchange(own.points[4 * 499 + number], value);
+      const float kept = std::exchange(own.points[std::size_t{4} * 499 + number], value);
       EXPECT_TRUE(equal(detector.detect(own.frame), expected)) << number << " is " << value;
-      own.points[4 * 499 + number] = kept;
+      own.points[std::size_t{4} * 499 + number] = kept;
     }
   }
   own.frame.points.time_lag_index = 3;

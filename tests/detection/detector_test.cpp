@@ -158,6 +158,7 @@ TEST(Detector, OrderOfCamerasDoesNotMatter) {
   const auto order = torch::tensor({3, 0, 4, 1, 2});
   batch.images[0] = batch.images[0].index_select(1, order);
   std::vector<geometry::Camera> rig;
+  rig.reserve(5);
   for (std::int64_t i = 0; i < 5; ++i)
     rig.push_back(batch.scene.cameras[0][static_cast<std::size_t>(order[i].item<std::int64_t>())]);
   batch.scene.cameras[0] = rig;

@@ -197,6 +197,7 @@ TEST(DetectorLosses, AreNamedInAFixedOrderAndFiniteWithoutObjects) {
   auto batch = example_batch(options, 2, 2);
   const auto losses = detector->losses(detector->forward(batch), batch);
   std::vector<std::string> names;
+  names.reserve(losses.terms.size());
   for (const auto& [name, value] : losses.terms) names.push_back(name);
   EXPECT_EQ(names, (std::vector<std::string>{"class_0", "box_0", "class_1", "box_1", "denoising_class_0",
                                              "denoising_box_0", "denoising_class_1", "denoising_box_1", "dense_grid",

@@ -123,6 +123,7 @@ TEST(SplitPositions, AQueryOnAKeyHasThatKeysEmbedding) {
   const auto inverse = geometry::inverse(camera.lidar_to_image);
   const double u = (7 + 0.5) * 8, v = (2 + 0.5) * 8, depth = 11;
   std::vector<double> point;
+  point.reserve(3);
   for (std::size_t i = 0; i < 3; ++i)
     point.push_back((inverse[4 * i] * u + inverse[4 * i + 1] * v + inverse[4 * i + 2]) * depth + inverse[4 * i + 3]);
   const auto at_camera = positions->queries(torch::tensor(point, torch::kDouble).view({1, 1, 3}), batch.scene)[0][0];

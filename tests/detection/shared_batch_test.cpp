@@ -88,8 +88,8 @@ void expect_same(const Values& found, const Values& expected, double tolerance) 
   ASSERT_EQ(found.size(), expected.size());
   for (const auto& [name, value] : expected) {
     ASSERT_TRUE(found.contains(name)) << name;
-    const double scale = value.abs().max().to(torch::kDouble).item<double>();
-    const double difference = (found.at(name) - value).abs().max().to(torch::kDouble).item<double>();
+    const auto scale = value.abs().max().to(torch::kDouble).item<double>();
+    const auto difference = (found.at(name) - value).abs().max().to(torch::kDouble).item<double>();
     EXPECT_LE(difference, tolerance * scale + 1e-12) << name << " of size " << scale;
   }
 }

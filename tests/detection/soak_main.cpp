@@ -141,6 +141,7 @@ int soak(const SoakOptions& options) {
   std::atomic<double> after_warm_up{0};
   const auto begin = Clock::now();
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(options.threads));
   for (std::int64_t number = 0; number < options.threads; ++number)
     threads.emplace_back([&, number] {
       Car car(detector, static_cast<std::uint64_t>(number));

@@ -30,7 +30,9 @@ class StudyPageTest(unittest.TestCase):
 
     def test_no_result_was_typed(self) -> None:
         for page, text in self.pages.items():
-            typed = [line for line in COPIED.sub("", text).splitlines() if line.startswith("|") and re.search(r"\d", line)]
+            typed = [
+                line for line in COPIED.sub("", text).splitlines() if line.startswith("|") and re.search(r"\d", line)
+            ]
             self.assertEqual(typed, [], page)
 
 

@@ -22,7 +22,7 @@ void expect_well_formed(const std::string& svg) {
       ASSERT_FALSE(open.empty());
       EXPECT_EQ(open.back(), name);
       open.pop_back();
-    } else if (!attributes.ends_with("/")) {
+    } else if (!attributes.ends_with('/')) {
       open.push_back(name);
     }
   }

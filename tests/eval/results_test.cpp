@@ -64,7 +64,7 @@ TEST(Results, OfManyChunksAreTheSameForAnyNumberOfThreads) {
     samples += (sample > 0 ? ", \"s" : "\"s") + std::to_string(sample) + "\": [";
     for (int i = 0; i < 40; ++i)
       samples += (i > 0 ? "," : "") + box_text("s" + std::to_string(sample), "", std::to_string(sample + i * 0.01));
-    samples += "]";
+    samples += ']';
   }
   tests::write_text(path, results_text(samples));
   const SampleBoxes one = read_results(path, {.threads = 1}).boxes, four = read_results(path, {.threads = 4}).boxes;

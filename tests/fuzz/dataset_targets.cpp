@@ -65,6 +65,7 @@ void run_tables(Bytes bytes) {
 std::vector<std::string> table_seeds() {
   std::vector<std::string> seeds;
   const TableTexts tables = small_tables();
+  seeds.reserve(table_names().size());
   for (std::size_t i = 0; i < table_names().size(); ++i)
     seeds.push_back(std::string(1, static_cast<char>(i)) + tables.at(table_names()[i]));
   return seeds;

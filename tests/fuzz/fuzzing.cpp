@@ -129,7 +129,7 @@ std::vector<std::string> binary_words() {
 
 std::string joined_files(const Files& files) {
   std::string text;
-  for (const auto& [path, content] : files) text += "\x1e" + path + "\n" + content;
+  for (const auto& [path, content] : files) text.append(1, '\x1e').append(path).append(1, '\n').append(content);
   return text;
 }
 

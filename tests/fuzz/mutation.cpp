@@ -297,7 +297,7 @@ std::string changed_files(const std::string& text, const FuzzTarget& target, Str
                                                          : Structure::kBytes;
   content = changed(content, target, draws.chance(0.8) ? structure : Structure::kBytes, draws);
   std::string result = text.substr(0, text.find('\x1e'));
-  for (const auto& [name, bytes] : files) result += "\x1e" + name + "\n" + bytes;
+  for (const auto& [name, bytes] : files) result.append(1, '\x1e').append(name).append(1, '\n').append(bytes);
   return result;
 }
 

@@ -99,6 +99,8 @@ class LintingTest(unittest.TestCase):
         with (
             mock.patch.object(tidy, "run", return_value=answer) as program,
             mock.patch.object(tidy, "write_rules"),
+            mock.patch.object(tidy, "copy_openmp_header"),
+            mock.patch.object(tidy, "programs", return_value=pathlib.Path()),
             mock.patch.object(tidy, "changed_files", return_value={"src/train/loop.cpp"}),
             mock.patch.dict(os.environ, {"CAMBER_LINT_MINUTES": minutes}),
             contextlib.redirect_stdout(out),

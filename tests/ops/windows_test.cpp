@@ -38,6 +38,7 @@ struct DrawnWindows {
     const auto column = [&](std::int64_t m) { return at::randint(-1, shape[m][0].item<std::int64_t>(), {2, queries}); };
     const auto row = [&](std::int64_t m) { return at::randint(0, shape[m][1].item<std::int64_t>(), {2, queries}); };
     std::vector<at::Tensor> cells;
+    cells.reserve(3);
     for (std::int64_t m = 0; m < 3; ++m) cells.push_back(at::stack({column(m), row(m)}, -1));
     center = at::stack(cells, 2).to(at::kLong);
     size = (2 * at::randint(0, 4, {2, queries, 3}) + 1).to(at::kInt);

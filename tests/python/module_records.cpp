@@ -254,7 +254,7 @@ bool agrees(const ScaleCase& c, const std::filesystem::path& file) {
 
 }  // namespace
 
-int main(int count, char** arguments) {
+int main(int count, char** arguments) try {
   const std::string what = count == 3 ? arguments[1] : "";
   if (what == "write") {
     write(arguments[2]);
@@ -271,4 +271,7 @@ int main(int count, char** arguments) {
     ++failures;
   }
   return failures == 0 ? 0 : 1;
+} catch (const std::exception& error) {
+  std::cerr << error.what() << "\n";
+  return 1;
 }

@@ -72,7 +72,8 @@ int main(int argument_count, char** arguments) {
                                  static_cast<std::int16_t>(150 + i % 90), static_cast<std::int16_t>(i % 160)});
     page.points.push_back(cloud);
     for (int camera = 0; camera < 2; ++camera) page.images.push_back(image_of(frame, camera, width, height));
-    shown.views = {{.images = {2 * frame, 2 * frame + 1},
+    const std::int64_t first_image = std::int64_t{2} * frame;
+    shown.views = {{.images = {first_image, first_image + 1},
                     .matrices = {ahead, behind},
                     .points = frame,
                     .found = {found_car(distance + 0.4, 0.7)},
@@ -81,7 +82,7 @@ int main(int argument_count, char** arguments) {
                     .alarms = {{.age = frame == 1 ? 1.0 : 0.1, .state = frame == 1 ? "dropped" : "none"},
                                {.age = 0.1},
                                {.age = 0.2}}},
-                   {.images = {2 * frame, -1},
+                   {.images = {first_image, -1},
                     .matrices = {ahead, std::nullopt},
                     .points = frame,
                     .found = {found_car(distance + 1.5, -0.4)},

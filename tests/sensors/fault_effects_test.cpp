@@ -326,6 +326,7 @@ TEST(SceneDraws, StayTheSameWithinASceneOnly) {
   const nuscenes::Index next = tables.sample[middle_sample()].next;
   const auto off = [](const SensorFrame& sensor_frame) {
     std::vector<bool> result;
+    result.reserve(sensor_frame.frame.cameras.size());
     for (const CameraView& view : sensor_frame.frame.cameras) result.push_back(view.available);
     return result;
   };

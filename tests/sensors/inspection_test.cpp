@@ -52,7 +52,7 @@ TEST(Inspection, CountsObjectsAndFiles) {
 
 // The problems of the small world after a change of its files.
 template <class Change>
-std::vector<std::string> problems_after(const Change& change, tests::TableTexts tables = tests::small_tables()) {
+std::vector<std::string> problems_after(const Change& change, const tests::TableTexts& tables = tests::small_tables()) {
   const tests::TemporaryFolder folder;
   tests::write_small_world(folder.path(), tables, true);
   change(folder.path());

@@ -90,6 +90,7 @@ ops::AttentionMasks make_masks(const AttentionCase& c, const random::Stream& str
   if (c.key_padding) masks.key_padding_mask = chance(stream.at("padding"), {c.batch, c.keys}, 0.25);
   if (c.key_lengths) {
     std::vector<std::int64_t> lengths;
+    lengths.reserve(static_cast<std::size_t>(c.batch));
     for (std::int64_t b = 0; b < c.batch; ++b) lengths.push_back(std::max<std::int64_t>(0, c.keys - 3 * b - 1));
     masks.key_lengths = at::tensor(lengths, at::kLong);
   }

@@ -8,6 +8,7 @@ namespace {
 // Where the sites lie in a grid [B, D, H, W].
 std::vector<std::optional<at::Tensor>> index_of(const at::Tensor& sites) {
   std::vector<std::optional<at::Tensor>> index;
+  index.reserve(4);
   for (std::int64_t axis = 0; axis < 4; ++axis) index.emplace_back(sites.select(1, axis).to(at::kLong));
   return index;
 }

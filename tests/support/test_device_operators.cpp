@@ -53,7 +53,7 @@ const at::Tensor& resize_elements(const at::Tensor& self, at::IntArrayRef size, 
     reserve(self.storage(), at::detail::computeStorageNbytesContiguous(size, self.itemsize(), self.storage_offset()));
   }
   if (format && *format != at::MemoryFormat::Preserve) tensor->empty_tensor_restride(*format);
-  return self;
+  return self;  // NOLINT(bugprone-return-const-ref-from-parameter): the signature of aten::resize_
 }
 
 at::Tensor copy_and_resize(const at::Tensor& from, const at::Tensor& to) {

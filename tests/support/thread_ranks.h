@@ -23,6 +23,7 @@ class ThreadRanks {
   static void run(std::int64_t ranks, const std::function<void(const Group&)>& work) {
     const auto table = std::make_shared<Table>(ranks);
     std::vector<std::thread> threads;
+    threads.reserve(static_cast<std::size_t>(ranks));
     for (std::int64_t rank = 0; rank < ranks; ++rank)
       threads.emplace_back([&, rank] {
         try {

@@ -128,11 +128,12 @@ TEST(Ranks, ThatDriftApartAreStopped) {
 TEST(GradientReducer, SumsInBucketsAndLeavesUnusedParametersAlone) {
   ThreadRanks::run(2, [](const ThreadRanks::Group& group) {
     std::vector<torch::Tensor> parameters;
+    parameters.reserve(4);
     for (int i = 0; i < 4; ++i) parameters.push_back(torch::full({3, 2}, i + 1.0).requires_grad_(true));
     parameters.push_back(torch::ones({2}, torch::kDouble).requires_grad_(true));
-    parameters.push_back(torch::ones({2}));  // learns nothing
-    GradientReducer reducer(parameters, group, 2 * 6 * 4);
-    EXPECT_EQ(reducer.num_buckets(), 3);  // doubles; two of the rest each
+    parameters.push_back(torch::ones({2}));          // learns nothing
+    GradientReducer reducer(parameters, group, 48);  // bytes of two
+    EXPECT_EQ(reducer.num_buckets(), 3);             // doubles; two of the rest each
     // 0: both ranks; 1: the second alone; 2: nobody; 3: both, in two batches of one step; 4: both.
     const double own = 1.0 + static_cast<double>(group->rank());
     (own * parameters[3].sum()).backward();

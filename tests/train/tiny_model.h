@@ -30,6 +30,7 @@ struct TinyModelImpl : torch::nn::Module {
       if (!entry.key().starts_with("norm") && !entry.key().starts_with("scale")) {
         random::Stream stream = random::Stream(1, "initial").at(entry.key());
         std::vector<float> values;
+        values.reserve(static_cast<std::size_t>(entry.value().numel()));
         for (std::int64_t i = 0; i < entry.value().numel(); ++i) {
           values.push_back(static_cast<float>(stream.normal(0, 0.5)));
         }

@@ -127,7 +127,7 @@ TEST_F(TorchFiles, RefusesDictionariesThatHoldThemselves) {
   for (char level = 1; level < 10; ++level) {
     pickle += std::string("}q") + level + "(";
     for (int i = 0; i < 100; ++i) pickle += text_of(std::to_string(i)) + "h" + static_cast<char>(level - 1);
-    pickle += "u";
+    pickle += 'u';
   }
   write_archive(pickle + ".");
   EXPECT_EQ(refusal(), "its dictionaries are nested beyond what a checkpoint holds");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <camber/distributed/process_group.h>
+#include <camber/ops/deferred_check.h>
 #include <camber/train/checkpoint.h>
 #include <camber/train/exponential_average.h>
 #include <camber/train/freezing.h>
@@ -178,7 +179,7 @@ class TrainingLoop {
   std::vector<std::vector<double>> scale_starts_;  // of each scale, element by element, at step 0
   GradientGuard guard_;
   KeptBuffers batch_buffers_;  // as they were before the batch at hand, on another device than the CPU
-  std::int64_t cameras_;       // room of the next ops::DeferredCheck
+  std::int64_t cameras_ = ops::DeferredCheck::kUsualCameras;  // room of the next one
   LossScale loss_scale_;
   health::StepGuard step_guard_;
   std::unique_ptr<ExponentialAverage> average_;

@@ -196,6 +196,7 @@ std::string first_names(const std::vector<std::string>& names) {
 
 [[noreturn]] void refuse_import(const weights::LoadReport& report, const std::string& file) {
   std::vector<std::string> shapes;
+  shapes.reserve(report.mismatched.size());
   for (const auto& entry : report.mismatched)
     shapes.push_back(entry.name + " is " + entry.file + ", not " + entry.model);
   throw std::runtime_error("[cmt] " + file + " must hold the weights of this CMT, got " +
