@@ -6,6 +6,7 @@
 
 #include "camber/config/options.h"
 #include "camber/study/findings.h"
+#include "camber/study/policies.h"
 #include "camber/study/results.h"
 #include "camber/study/tables.h"
 #include "report/run_parts.h"
@@ -49,6 +50,16 @@ Section findings_section(const study::StudyResults& results) {
   for (const std::string& text : study::findings(results)) sentences.push_back({.text = text});
   Section section{.title = "In words", .lead = "Made from the records; verdicts only when all seeds are in."};
   if (!sentences.empty()) section.blocks.emplace_back(std::move(sentences));
+  return section;
+}
+
+// Of a study with streams of cues that err: which policy wins, and what that stands on.
+Section policies_section(const study::StudyResults& results) {
+  Section section{.title = "Policies", .lead = "What is done with an alarm that may be false."};
+  if (results.plan.streams.empty()) return section;
+  add_table(section, study::decision_chart(results));
+  add_table(section, study::alarms_table(results));
+  add_table(section, study::agreement_table(results));
   return section;
 }
 
@@ -134,6 +145,7 @@ Page study_page(const std::filesystem::path& path) {
   add_table(cost, study::reach_table(results));
   add_table(cost, study::time_table(results));
   page.sections = {findings_section(results),
+                   policies_section(results),
                    gates_section(analysis),
                    arms,
                    differences_section(results, analysis),

@@ -1,4 +1,6 @@
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -79,6 +81,18 @@ TEST_F(StudyPage, ShowsGatesArmsDifferencesControlsAndAllSeeds) {
                           tile["detail"] == "trust & cues against constant");
   EXPECT_TRUE(verdict) << page["tiles"];
   EXPECT_THROW(study_page(folder_ / "records/none"), std::invalid_argument);
+}
+
+TEST(StudyPageOfAlarms, ShowsWhichPolicyWins) {
+  const json page =
+      json::parse(to_json(study_page(std::filesystem::path(std::getenv("CAMBER_SOURCE")) / "study/alarms")));
+  ASSERT_EQ(page["sections"][1]["title"], "Policies");
+  const json& chart = page["sections"][1]["blocks"][0];
+  EXPECT_EQ(chart["title"], "Which policy wins");
+  EXPECT_EQ(chart["rows"].size(), 5U);
+  const std::string middle = chart["rows"][2][2];
+  EXPECT_TRUE(middle.starts_with("verified rule, +0.3 above")) << middle;
+  EXPECT_EQ(page["sections"][1]["blocks"].size(), 3U);
 }
 
 TEST_F(StudyPage, DrawsARowAComparison) {
