@@ -20,21 +20,21 @@ struct CalibrateArguments {
   std::string faults = "frozen:5,stale:5", out{}, policy = "verified_rule";
 };
 
-// The file's other metadata stays: it says how the model was trained. Returns what is said of the policy.
-std::string keep_threshold(const CalibrateArguments& arguments, detection::Detector detector, double threshold) {
+// The file's other metadata stays: it says how the model was trained.
+void keep_threshold(const CalibrateArguments& arguments, detection::Detector detector,
+                    runs::AgreementCalibration& found) {
   const std::filesystem::path from = arguments.detector.run.empty()
                                          ? std::filesystem::path(arguments.detector.checkpoint)
                                          : train::weights_of_run(arguments.detector.run);
   auto metadata = storage::SafetensorsFile(from).metadata();
   detection::AlarmOptions alarms = detector->options().alarms;
-  const std::string before = config::detail::choice_name(alarms.policy);
-  alarms.threshold = threshold;
+  found.policy_before = config::choice_name(alarms.policy);
+  alarms.threshold = found.threshold;
   alarms.policy = runs::trust_policy(arguments.policy, "[calibrate-agreement] --policy").value_or(alarms.policy);
+  found.policy = config::choice_name(alarms.policy);
   detector->set_alarms(alarms);
   detection::check_policy(detector->options(), alarms.policy);
   detection::save(*detector, arguments.out, std::move(metadata));
-  return "policy " + config::detail::choice_name(alarms.policy) + " in " + arguments.out + " (the model had " + before +
-         ")\n";
 }
 
 int run_calibrate(const CalibrateArguments& arguments, const CommonOptions& common) {
@@ -49,7 +49,7 @@ int run_calibrate(const CalibrateArguments& arguments, const CommonOptions& comm
   OpenedDetector opened = open_detector(arguments.detector, common, "calibrate-agreement");
   const auto frames = static_cast<std::int64_t>(opened.split.samples.size() * (1 + faults.size()));
   console::Progress progress({.task = "calibrate", .unit = "frames", .total = frames, .quiet = common.quiet});
-  const runs::AgreementCalibration found =
+  runs::AgreementCalibration found =
       runs::calibrate_agreement(opened.detector,
                                 {.dataset = *opened.dataset,
                                  .split = opened.split,
@@ -58,8 +58,8 @@ int run_calibrate(const CalibrateArguments& arguments, const CommonOptions& comm
                                  .progress = [&progress](std::int64_t done) { progress.advance(done); }},
                                 faults);
   progress.finish();
-  const std::string kept = keep_threshold(arguments, opened.detector, found.threshold);
-  print_answer(common.format == Format::kJson ? found.to_json() : found.to_text() + kept);
+  keep_threshold(arguments, opened.detector, found);
+  print_answer(common.format == Format::kJson ? found.to_json() : found.to_text());
   return kSuccess;
 }
 

@@ -123,14 +123,14 @@ std::string Detector::options() const {
 }
 
 std::string Detector::policy() const {
-  return config::detail::choice_name(detector_->options().alarms.policy);
+  return config::choice_name(detector_->options().alarms.policy);
 }
 
 Session::Session(const c10::intrusive_ptr<Detector>& detector, const std::string& policy)
     : session_(detector->model(), runs::trust_policy(policy, "[DetectorSession] policy")) {}
 
 std::string Session::policy() const {
-  return config::detail::choice_name(session_.policy());
+  return config::choice_name(session_.policy());
 }
 
 torch::Tensor Session::agreement() const {

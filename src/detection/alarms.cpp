@@ -32,8 +32,7 @@ DetectorBatch without_old_sensors(DetectorBatch batch, double age) {
 void check_policy(const DetectorOptions& options, TrustPolicy policy) {
   if (!is_verified(policy)) return;
   const auto refuse_policy = [policy](const std::string& sentence) {
-    throw std::invalid_argument("[Detector] alarms.policy must " + sentence + ", got " +
-                                std::string(config::detail::choice_name(policy)));
+    throw std::invalid_argument("[Detector] alarms.policy must " + sentence + ", got " + config::choice_name(policy));
   };
   if (!options.head.dense_auxiliary)
     refuse_policy("be none, rule or bias without head.dense_auxiliary, whose maps the sensors' agreement comes from");

@@ -111,6 +111,7 @@ std::string AgreementCalibration::to_text() const {
                         column(one.area_of_five, 16));
   if (std::any_of(faults.begin(), faults.end(), [](const auto& one) { return std::isnan(one.area_of_five); }))
     text += "-: not known, for want of five frames in a row of one scene\n";
+  if (!policy.empty()) text += fmt::format("policy: {} (before: {})\n", policy, policy_before);
   return text;
 }
 
@@ -120,8 +121,10 @@ std::string AgreementCalibration::to_json() const {
     rows += fmt::format("{}\"{}\": {{\"agreement\": {}, \"area_under_curve\": {}, \"area_under_curve_of_five\": {}}}",
                         rows.empty() ? "" : ", ", one.fault, json::number_text(one.mean), json::number_text(one.area),
                         json::number_text(one.area_of_five));
-  return fmt::format("{{\"threshold\": {}, \"clean\": {}, \"frames\": {}, \"not_known\": {}, \"faults\": {{{}}}}}\n",
-                     json::number_text(threshold), json::number_text(clean_mean), frames, not_known, rows);
+  const std::string kept =
+      policy.empty() ? "" : fmt::format(", \"policy\": \"{}\", \"policy_before\": \"{}\"", policy, policy_before);
+  return fmt::format("{{\"threshold\": {}, \"clean\": {}, \"frames\": {}, \"not_known\": {}, \"faults\": {{{}}}{}}}\n",
+                     json::number_text(threshold), json::number_text(clean_mean), frames, not_known, rows, kept);
 }
 
 }  // namespace camber::runs

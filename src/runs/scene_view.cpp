@@ -351,7 +351,7 @@ report::ScenePage scene_view(detection::Detector detector, const DetectionReques
                   std::to_string(page.cameras.size()) + (page.cameras.size() == 1 ? " camera" : " cameras");
   if (detector) {
     const detection::AlarmOptions& alarms = detector->options().alarms;
-    page.policy = config::detail::choice_name(request.policy.value_or(alarms.policy));
+    page.policy = config::choice_name(request.policy.value_or(alarms.policy));
     if (alarms.threshold != 0) page.threshold = alarms.threshold;
   }
   if (!trusts) return page;

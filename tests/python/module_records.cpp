@@ -36,7 +36,7 @@ std::vector<ScaleCase> scale_cases() {
   cases.push_back({"pulled", {.space = Space::kLog, .l2_weight = 0.3}});
   for (const Constraint constraint : {Constraint::kProjected, Constraint::kSigmoid, Constraint::kClamp})
     cases.push_back(
-        {"scheduled_" + std::string(config::detail::choice_name(constraint)),
+        {"scheduled_" + config::choice_name(constraint),
          {.constraint = constraint,
           .bounds_schedule = {{.from_epoch = 3, .min = 1, .max = 2}, {.from_epoch = 8, .min = 0.2, .max = 9}},
           .shape = {2}}});

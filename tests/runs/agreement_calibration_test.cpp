@@ -25,6 +25,17 @@ TEST(AgreementCalibration, SaysWhatIsNotKnownInWords) {
       << text;
 }
 
+TEST(AgreementCalibration, SaysWhichPolicyAModelWasGiven) {
+  AgreementCalibration found{.threshold = 0.4};
+  EXPECT_EQ(found.to_json().find("policy"), std::string::npos) << "no model keeps it";
+  found.policy = "verified_rule";
+  found.policy_before = "bias";
+  EXPECT_TRUE(found.to_text().ends_with("policy: verified_rule (before: bias)\n")) << found.to_text();
+  EXPECT_TRUE(found.to_json().ends_with(R"("policy": "verified_rule", "policy_before": "bias"})"
+                                        "\n"))
+      << found.to_json();
+}
+
 TEST(AgreementCalibration, NeedsFramesWhoseAgreementIsKnown) {
   detection::DetectorOptions options = detection::DetectorOptions::small();
   options.head.dense_auxiliary = true;

@@ -51,14 +51,15 @@ concept OptionStruct = requires(Type& options, detail::FieldProbe& probe) {
   options.visit(probe);
 };
 
-namespace detail {
-
+/// The word of an enum's value in options, files and messages, from its enum_names.
 template <class Enum>
 std::string choice_name(Enum value) {
   for (const auto& [known, name] : enum_names<Enum>)
     if (known == value) return std::string(name);
   throw std::logic_error("[config] an enum value must stand in its enum_names");
 }
+
+namespace detail {
 
 template <class Type>
 Description describe_field(const Type& field, Range range);

@@ -21,6 +21,7 @@ struct AgreementCalibration {
   double clean_mean = 0;
   std::int64_t frames = 0, not_known = 0;  ///< clean ones
   std::vector<AgreementSeparation> faults{};
+  std::string policy{}, policy_before{};  ///< of the model that keeps the threshold; empty where none does
 
   std::string to_text() const;
   std::string to_json() const;
