@@ -76,6 +76,14 @@ class Scenario:
     one_file: bool = False
 
 
+def resumable(name: str, words: Sequence[object]) -> Scenario:
+    """A run, which goes on with --resume after a crash."""
+    return Scenario(
+        name, lambda out: (*words, "--out", out), "result.json", run_state,
+        lambda out: (name, "--resume", out, "--threads", 1),
+    )  # fmt: skip
+
+
 class World:
     """What the scenarios read, made once, and the states that unbroken commands leave."""
 
@@ -145,20 +153,8 @@ class World:
             Scenario("predict", lambda out: (*predict, "--out", out / "a.json"), "a.json", tree_of, None, True),
             Scenario("import cmt", lambda out: (*cmt, "--out", out / model), model, tree_of, None, True),
             Scenario("export cmt", lambda out: (*export, "--out", out / weights), weights, tree_of, None, True),
-            Scenario(
-                "fewshot",
-                lambda out: (*fewshot, "--out", out),
-                "result.json",
-                run_state,
-                lambda out: ("fewshot", "--resume", out, "--threads", 1),
-            ),
-            Scenario(
-                "train",
-                lambda out: (*train, "--out", out),
-                "result.json",
-                run_state,
-                lambda out: ("train", "--resume", out, "--threads", 1),
-            ),
+            resumable("fewshot", fewshot),
+            resumable("train", train),
         ]
 
     def study(self) -> Scenario:
