@@ -55,9 +55,10 @@ inline void few_slopes(BackwardTask& task, const BackwardTile& tile, const KeyBl
                                      run.count, slopes + run.position);
   }
   const int width = round_up(block.length, kPanel);
-  for (const WindowStretch& stretch : windows_of(task, tile, block, 0)) {
+  const Stretches windows = windows_of(task, tile, block, 0);
+  for (const WindowStretch& stretch : windows) {
     float* to = weights + stretch.offset;
-    store(to, add_bias(load(to), stretch_values(stretch, window_values(p.windows, tile.head), false)));
+    store(to, add_bias(load(to), stretch_values(windows, stretch, false)));
   }
   float floor[M];
   find_floors<M>(task, tile, block, 0, M, floor);

@@ -111,8 +111,8 @@ inline int kept_of(const BackwardTask& task, const KeyBlock& block, int wave_row
 // The window entries of kTileRows rows from `row` of the tile on.
 inline Stretches windows_of(const BackwardTask& task, const BackwardTile& tile, const KeyBlock& block, int row) {
   const WindowPlan& plan = task.job.windows;
-  return stretches_of(plan, plan_tile(plan, task.batch, query_of(task, tile.first_row + row)),
-                      &block - task.plan.blocks);
+  return stretches_of(plan, task.problem.windows, tile.head,
+                      plan_tile(plan, task.batch, query_of(task, tile.first_row + row)), &block - task.plan.blocks);
 }
 
 inline const float* row_terms(const BackwardTask& task, const BackwardTile& tile) {

@@ -25,15 +25,14 @@ inline void find_floors(const BackwardTask& task, const BackwardTile& tile, cons
 }
 
 // Whether the windows may come as factors on the weights without them.
-inline bool moderate(const BackwardTask& task, const BackwardTile& tile, int row, Stretches windows,
-                     const float* values) {
+inline bool moderate(const BackwardTask& task, const BackwardTile& tile, int row, const Stretches& windows) {
   if (windows.empty()) return true;
   const WindowPlan& plan = task.job.windows;
   const std::int64_t tile_of_plan = plan_tile(plan, task.batch, query_of(task, tile.first_row + row));
   if (largest_window(plan, task.problem.windows, tile.head, tile_of_plan) <= kLargestFactor) return true;
   Vec largest = zero();
   for (const WindowStretch& stretch : windows)
-    largest = max_number(largest, absolute(stretch_values(stretch, values, false)));
+    largest = max_number(largest, absolute(stretch_values(windows, stretch, false)));
   return max_of(largest) <= kLargestFactor;
 }
 
@@ -192,8 +191,8 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
   float *weights = task.scratch.weights + row * kBackwardKeys, *slopes = task.scratch.slopes + row * kBackwardKeys;
   const int panels = round_up(block.length, kPanel) / kPanel;
   const Stretches windows = windows_of(task, tile, block, row);
-  const float* values = window_values(task.problem.windows, tile.head);
-  const bool direct = direct_slopes(task, block) && moderate(task, tile, row, windows, values);
+  prefetch_behind(windows);
+  const bool direct = direct_slopes(task, block) && moderate(task, tile, row, windows);
   const bool masked = direct && (task.problem.mask.data != nullptr || task.problem.table.value != nullptr);
   float floor[M];
   find_floors<M>(task, tile, block, row, rows, floor);
@@ -209,7 +208,7 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
                                                                                   weights, panels);
     for (const WindowStretch& stretch : windows) {
       float* to = weights + stretch.offset;
-      store(to, scaled_weight(load(to), stretch_values(stretch, values, false)));
+      store(to, scaled_weight(load(to), stretch_values(windows, stretch, false)));
     }
     clear_rows_without_keys(floor, rows, panels * kPanel, weights);
     const bool partial = clear_unseen_weights(task, tile, block, row, rows, weights);
@@ -222,7 +221,7 @@ inline void tile_rows(BackwardTask& task, const BackwardTile& tile, const KeyBlo
   product_panels<Numbers, M>(query, keys, key_words, unit, weights, panels);
   for (const WindowStretch& stretch : windows) {
     float* to = weights + stretch.offset;
-    store(to, add_bias(load(to), stretch_values(stretch, values, false)));
+    store(to, add_bias(load(to), stretch_values(windows, stretch, false)));
   }
   for (int i = 0; i < M; ++i) {
     if (i < rows)

@@ -11,9 +11,10 @@ namespace {
 
 inline constexpr float kNegativeInfinity = -__builtin_inff();
 
-// The stretches of one tile of rows on one key block.
+// The stretches of one tile of rows on one key block, and their values.
 struct Stretches {
   const WindowStretch *first, *last;
+  const float* values;
 
   const WindowStretch* begin() const { return first; }
   const WindowStretch* end() const { return last; }
@@ -21,26 +22,30 @@ struct Stretches {
 };
 
 // Tile `tile` counts from the first one of the box, over its batches.
-inline Stretches stretches_of(const WindowPlan& plan, std::int64_t tile, std::int64_t block) {
-  if (plan.stretches == nullptr || tile >= plan.tiles) return {nullptr, nullptr};
-  const std::int64_t* begin = plan.begin + block * plan.tiles + tile;
-  return {plan.stretches + begin[0], plan.stretches + begin[plan.tiles]};
+inline Stretches stretches_of(const WindowPlan& plan, const WindowBias& windows, std::int64_t head, std::int64_t tile,
+                              std::int64_t block) {
+  if (plan.stretches == nullptr || tile >= plan.tiles) return {nullptr, nullptr, nullptr};
+  const WindowStart* begin = plan.begin + block * plan.tiles + tile;
+  const float* of_head = plan.values + (windows.heads == 1 ? 0 : head) * plan.head_values;
+  return {plan.stretches + begin[0].stretch, plan.stretches + begin[1].stretch, of_head + begin[0].value};
 }
 
 inline std::int64_t plan_tile(const WindowPlan& plan, std::int64_t batch, std::int64_t query) {
   return (batch - plan.batch) * plan.batch_tiles + (query - plan.query) / kTileRows;
 }
 
-// Asks for the values of the tile that comes next, and for the list of the one behind it.
-inline void prefetch_stretches(const WindowPlan& plan, std::int64_t tile, std::int64_t block, const float* values) {
-  for (const WindowStretch& stretch : stretches_of(plan, tile + 1, block)) __builtin_prefetch(values + stretch.entry);
-  const Stretches later = stretches_of(plan, tile + 2, block);
-  for (const WindowStretch* at = later.first; at < later.last; at += 4) __builtin_prefetch(at);
+// Asks for what follows: the list and the values of the tile that comes next.
+inline void prefetch_behind(const Stretches& windows) {
+  for (const WindowStretch* at = windows.last; at < windows.last + (windows.last - windows.first); at += 4)
+    __builtin_prefetch(at);
+  if (windows.empty()) return;
+  const float* end = windows.values + windows.last[-1].value + windows.last[-1].count;
+  for (const float* at = end; at < end + (end - windows.values); at += 16) __builtin_prefetch(at);
 }
 
-// A stretch's values in units of log2, 0 in the lanes beyond; `without_bias`: finite ones count as 0.
-inline Vec stretch_values(const WindowStretch& stretch, const float* values, bool without_bias) {
-  const Vec value = mul(load_first(values + stretch.entry, stretch.count), broadcast(kLog2E));
+// The values of one of the stretches in units of log2, 0 in the lanes beyond; `without_bias`: finite ones count as 0.
+inline Vec stretch_values(const Stretches& windows, const WindowStretch& stretch, bool without_bias) {
+  const Vec value = load_first(windows.values + stretch.value, stretch.count);
   return without_bias ? where_equal(value, kNegativeInfinity, value, zero()) : value;
 }
 

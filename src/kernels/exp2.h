@@ -1,4 +1,5 @@
 #pragma once
+#include "kernels/units.h"
 #include "kernels/vec.h"
 
 // 2^x within 2 ulp, and the weights 2^(z - reference) of the softmax.
@@ -12,7 +13,6 @@ namespace {
 
 inline constexpr float kRoundingShift = 12582912.0f + 126.0f;
 inline constexpr float kSmallestExponent = -126.0f;
-inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
 
 // 2^(score - r) for N vectors of scores, each at least kSmallestExponent + r; shift = kRoundingShift - r, r an integer
 // with |r| < 2^21. Step by step over all N, because one weight alone is a chain of ten dependent operations.

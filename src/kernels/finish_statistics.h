@@ -114,9 +114,10 @@ inline void derive_plain(ForwardTask<Numbers>& task, int row) {
   s.plain_logsumexp[row] = s.reference[row] + __builtin_log2f(sum);
 }
 
-// Half of sum |p - p0|, KL(p || p0) and the masses, from shares by segment and by window entry.
+// Half of sum |p - p0|, KL(p || p0) and the masses, from shares by segment and by window entry. Returns the expected
+// value of windows and segments under p, which the moments leave out.
 template <class Numbers>
-inline void compare_with_plain(ForwardTask<Numbers>& task, int row, float inverse, float logsumexp2, std::int64_t at) {
+inline float compare_with_plain(ForwardTask<Numbers>& task, int row, float inverse, float logsumexp2, std::int64_t at) {
   ForwardScratch<Numbers>& s = task.scratch;
   const RowStatistics& wanted = task.job.result.statistics;
   const std::int64_t segments = segment_count(task.problem);
@@ -144,8 +145,10 @@ inline void compare_with_plain(ForwardTask<Numbers>& task, int row, float invers
     if (mass != nullptr) mass[segment] += sum_of(share);
   });
   if (wanted.change != nullptr) wanted.change[at] = 0.5f * (moved + sum_of(moved_inside));
-  const float divergence = expected_bias + sum_of(expected_inside) + (s.plain_logsumexp[row] - logsumexp2) * kLn2;
+  const float expected = expected_bias + sum_of(expected_inside);
+  const float divergence = expected + (s.plain_logsumexp[row] - logsumexp2) * kLn2;
   if (wanted.divergence != nullptr) wanted.divergence[at] = divergence < 0 ? 0 : divergence;
+  return expected;
 }
 
 // Writes the statistics of a row; `at` is its index in [B, H, Q]. A row without keys has zeros.
@@ -155,16 +158,16 @@ inline void finish_statistics(ForwardTask<Numbers>& task, int row, float total, 
   const RowStatistics& wanted = task.job.result.statistics;
   const bool empty = total == 0;
   const float inverse = empty ? 0 : 1 / total, logsumexp2 = empty ? 0 : s.reference[row] + __builtin_log2f(total);
-  if (wanted.entropy != nullptr) {
-    const float entropy = (logsumexp2 - sum_of(load(s.moments + row * kLanes)) * inverse) * kLn2;
-    wanted.entropy[at] = empty || entropy < 0 ? 0 : entropy;
-  }
   if (wanted.largest_weight != nullptr) wanted.largest_weight[at] = max_of(load(s.largest + row * kLanes)) * inverse;
   if (wanted.sum_of_squares != nullptr)
     wanted.sum_of_squares[at] = sum_of(load(s.squares + row * kLanes)) * inverse * inverse;
   if (wanted.keys_left != nullptr) wanted.keys_left[at] = s.keys_left[row];
   if (empty) s.plain_logsumexp[row] = 0;
-  compare_with_plain(task, row, inverse, logsumexp2, at);
+  const float expected_bias = compare_with_plain(task, row, inverse, logsumexp2, at);
+  if (wanted.entropy != nullptr) {
+    const float entropy = (logsumexp2 - sum_of(load(s.moments + row * kLanes)) * inverse) * kLn2 - expected_bias;
+    wanted.entropy[at] = empty || entropy < 0 ? 0 : entropy;
+  }
 }
 
 }  // namespace

@@ -86,8 +86,8 @@ void forward(const AttentionProblem& problem, const ForwardResult& result, Isa i
   if (few && !job.statistics) return forward_few(kernels, plans, job);
   job.task_rows = forward_rows(job.problem, kernels.tile_rows);
   const RowStatistics& wanted = result.statistics;
-  if (problem.windows.row_offsets != nullptr &&
-      (wanted.segment_mass != nullptr || wanted.change != nullptr || wanted.divergence != nullptr)) {
+  if (problem.windows.row_offsets != nullptr && (wanted.entropy != nullptr || wanted.segment_mass != nullptr ||
+                                                 wanted.change != nullptr || wanted.divergence != nullptr)) {
     constexpr std::int64_t kSideEntries = 1 << 19;
     while ((job.side_entries = most_entries(problem, job.task_rows)) > kSideEntries &&
            job.task_rows > kernels.tile_rows)

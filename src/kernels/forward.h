@@ -187,9 +187,9 @@ inline const typename Numbers::Word* weights_for_values(ForwardTask<Numbers>& ta
   return Numbers::left_weights(weights, rows, seen, s.packed_weights);
 }
 
-// The tile's weights, in the strip.
+// The tile's weights, in the strip; whether these were had the direct way.
 template <class Numbers, bool kStatistics, int M>
-inline void tile_weights(ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
+inline bool tile_weights(ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
   find_bias<Numbers, M>(task, block, row, bias);
   if (direct<Numbers, M>(task, row, bias)) {
     if constexpr (kStatistics) count_removed<Numbers, M>(task, bias);
@@ -198,16 +198,18 @@ inline void tile_weights(ForwardTask<Numbers>& task, const KeyBlock& block, int 
     else
       direct_weights<Numbers, false, kStatistics, M>(task, row, bias);
     clear_removed_rows<Numbers, kStatistics, M>(task, block, bias);
-    scale_by_bias<Numbers, kStatistics, M>(task, block, row, bias);
+    scale_by_bias<Numbers, M>(task, block, row, bias);
+    if constexpr (kStatistics) clear_removed_scores(task, bias);
     clear_unseen<Numbers, kStatistics, M>(task, bias);
     if (start_direct<Numbers, M>(task, row, bias)) {
       if constexpr (kStatistics) count_keys(task, row, M, bias);
-      return;
+      return true;
     }
     find_bias<Numbers, M>(task, block, row, bias);  // the strip was used up
   }
   general_scores<Numbers, M>(task, block, row, bias);
   for (int i = 0; i < M; ++i) general_weights_row<Numbers, kStatistics>(task, bias.width, i, row + i);
+  return false;
 }
 
 // One tile of queries against the packed block.
@@ -217,12 +219,14 @@ inline void forward_tile(ForwardTask<Numbers>& task, const KeyBlock& block, int 
   BlockBias bias;
   find_kept<Numbers, kStatistics, M>(task, block, row, bias);
   if (bias.seen == 0) return;
-  tile_weights<Numbers, kStatistics, M>(task, block, row, bias);
+  const bool is_direct = tile_weights<Numbers, kStatistics, M>(task, block, row, bias);
   unsigned collected = block.span_count > 1 ? ~0u : 0u;  // rows with window entries, or segments to tell apart
   if constexpr (kStatistics)
     for (const WindowStretch& stretch : bias.windows) collected |= 1u << stretch.offset / kForwardKeys;
   for (int i = 0; i < M; ++i)
-    add_weights<Numbers, kStatistics>(task, bias.width, i, row + i, (collected >> i & 1u) == 0);
+    add_weights<Numbers, kStatistics>(task, bias.width, i, row + i, (collected >> i & 1u) == 0,
+                                      is_direct ? bias.start[i] : 0.0f);
+  if (kStatistics && !is_direct) take_bias_out(task, block, row, M < task.rows - row ? M : task.rows - row, bias);
   if (!task.without_bias) {
     const auto* weights = weights_for_values(task, block, row, M, bias.seen);
     const int steps = (bias.seen + Numbers::kPerWord - 1) / Numbers::kPerWord;

@@ -78,11 +78,12 @@ inline void start_few(FewTask& task) {
 inline void few_bias(FewTask& task, const KeyBlock& block, std::int64_t head) {
   const AttentionProblem& p = task.problem;
   float* strip = task.scratch.strip;
-  const WindowPlan& windows = task.job.windows;
-  for (const WindowStretch& stretch :
-       stretches_of(windows, plan_tile(windows, task.batch, 0), &block - task.plan.blocks)) {
+  const WindowPlan& plan = task.job.windows;
+  const Stretches windows =
+      stretches_of(plan, p.windows, head, plan_tile(plan, task.batch, 0), &block - task.plan.blocks);
+  for (const WindowStretch& stretch : windows) {
     float* to = strip + stretch.offset;
-    store(to, add_bias(load(to), stretch_values(stretch, window_values(p.windows, head), false)));
+    store(to, add_bias(load(to), stretch_values(windows, stretch, false)));
   }
   const HeadMasks masks = masks_of(p, task.batch, head);
   for (int i = 0; i < task.sizes.rows; ++i) {

@@ -33,8 +33,9 @@ struct ForwardScratch {
   std::uint32_t* words;  // [kForwardKeys]
   Word* packed_weights;  // [kTileRows][kForwardKeys / kPerWord] where weights are rounded for the product
   // Statistics:
-  float* scores;            // [kTileRows][kForwardKeys], those of the strip's weights
-  float* moments;           // [rows][kLanes], sum of weight * z
+  float*
+      scores;  // [kTileRows][kForwardKeys], those of the strip's weights, without windows where these came as factors
+  float* moments;           // [rows][kLanes], sum of weight * (z without the finite values of windows and segments)
   float* squares;           // [rows][kLanes], sum of weight^2
   float* largest;           // [rows][kLanes], largest weight
   float* outside;           // [rows][kLanes], sum of weights outside the windows, of the current segment

@@ -64,13 +64,12 @@ inline void find_kept(const ForwardTask<Numbers>& task, const KeyBlock& block, i
 
 // At least every window value of the tile on this block. Exact where the tile's largest would cost the direct way.
 template <class Numbers>
-inline float highest_window(const ForwardTask<Numbers>& task, std::int64_t tile, Stretches windows) {
+inline float highest_window(const ForwardTask<Numbers>& task, std::int64_t tile, const Stretches& windows) {
   if (windows.empty() || task.without_bias) return 0;
   const float largest = largest_window(task.job.windows, task.problem.windows, task.head, tile);
   if (largest <= kHeadroom / 4) return largest;
   Vec highest = zero();
-  for (const WindowStretch& stretch : windows)
-    highest = max_number(highest, stretch_values(stretch, task.window_value, false));
+  for (const WindowStretch& stretch : windows) highest = max_number(highest, stretch_values(windows, stretch, false));
   return max_of(highest);
 }
 
@@ -79,8 +78,8 @@ template <class Numbers, int M>
 inline void find_bias(ForwardTask<Numbers>& task, const KeyBlock& block, int row, BlockBias& bias) {
   const std::int64_t tile = task.first_tile + row / kTileRows;
   const WindowPlan& plan = task.job.windows;
-  bias.windows = stretches_of(plan, tile, &block - task.plan.blocks);
-  prefetch_stretches(plan, tile, &block - task.plan.blocks, task.window_value);
+  bias.windows = stretches_of(plan, task.problem.windows, task.head, tile, &block - task.plan.blocks);
+  prefetch_behind(bias.windows);
   find_shifts<Numbers, M>(task, block, row, bias);
   bias.masked = task.laid() && task.masks.blocked == nullptr;
   const std::int64_t query = task.first_query + row;
@@ -105,7 +104,7 @@ inline void count_removed(const ForwardTask<Numbers>& task, BlockBias& bias) {
   for (const WindowStretch& stretch : bias.windows) {
     const int left = bias.kept[stretch.offset / kForwardKeys] - stretch.offset % kForwardKeys;
     if (left <= 0) continue;
-    const Vec value = first_of(stretch_values(stretch, task.window_value, true), left);
+    const Vec value = first_of(stretch_values(bias.windows, stretch, true), left);
     const int twice = bias.masked ? count_equal(max(value, load(strip + stretch.offset)), kNegativeInfinity) : 0;
     bias.removed[stretch.offset / kForwardKeys] += count_equal(value, kNegativeInfinity) - twice;
   }
@@ -176,8 +175,7 @@ inline __attribute__((always_inline)) void store_weights(const Sums<M, 2>& sums,
       Vec z = finished_score<Numbers>(sums.at[i][n], scale, bias.start[i]);
       if constexpr (kMasked) z = add_masked(z, load(strip + i * kForwardKeys + n * kLanes));
       weight[n] = max(floor, z);
-      if constexpr (kStatistics)
-        store(scores + i * kForwardKeys + n * kLanes, add(weight[n], broadcast(bias.whole[i])));
+      if constexpr (kStatistics) store(scores + i * kForwardKeys + n * kLanes, weight[n]);
     }
     to_weights(weight, shifts);
 #pragma GCC unroll 2
@@ -202,18 +200,8 @@ __attribute__((noinline)) void direct_weights(const ForwardTask<Numbers>& task, 
 
 // 3b. Direct: what differs from the tile's bias, as factors on the weights: 2^(z + b) = 2^z * 2^b. Few keys have a
 // window, so that this costs less than a bias on all scores.
-template <class Numbers, bool kStatistics>
-inline __attribute__((always_inline)) void scale_weights(const ForwardTask<Numbers>& task, const BlockBias& bias,
-                                                         int index, Vec exponent, int count) {
-  float* weights = task.scratch.strip + index;
-  const Vec weight = load(weights);
-  store_first(weights, scaled_weight(weight, exponent), count);
-  if constexpr (kStatistics) {
-    float* scores = task.scratch.scores + index;
-    const Vec removed = broadcast(bias.floor[index / kForwardKeys]), score = load(scores);
-    const Vec sum = where_equal(exponent, kNegativeInfinity, removed, add(score, exponent));
-    store_first(scores, where_equal(weight, 0.0f, score, sum), count);
-  }
+inline __attribute__((always_inline)) void scale_weights(float* weights, Vec exponent, int count) {
+  store_first(weights, scaled_weight(load(weights), exponent), count);
 }
 
 // Rows whose segment is removed: a NaN key gave NaN scores even so.
@@ -225,6 +213,18 @@ inline void clear_removed_rows(const ForwardTask<Numbers>& task, const KeyBlock&
       store(task.scratch.strip + j, zero());
       if constexpr (kStatistics) store(task.scratch.scores + j, broadcast(bias.floor[i]));
     }
+  }
+}
+
+// The scores of keys that windows remove: that of a NaN key would be NaN even times a weight of 0.
+template <class Numbers>
+inline void clear_removed_scores(const ForwardTask<Numbers>& task, const BlockBias& bias) {
+  for (const WindowStretch& stretch : bias.windows) {
+    const int row = stretch.offset / kForwardKeys;
+    if (bias.removed[row] == 0) continue;
+    float* scores = task.scratch.scores + stretch.offset;
+    const Vec value = stretch_values(bias.windows, stretch, true);
+    store(scores, where_equal(value, kNegativeInfinity, broadcast(bias.floor[row]), load(scores)));
   }
 }
 
@@ -252,12 +252,12 @@ inline bool start_direct(ForwardTask<Numbers>& task, int row, const BlockBias& b
   return true;
 }
 
-template <class Numbers, bool kStatistics, int M>
+template <class Numbers, int M>
 inline void scale_by_bias(const ForwardTask<Numbers>& task, const KeyBlock& block, int row, const BlockBias& bias) {
   // Lanes beyond a stretch are 0: they scale by 1, in this row or at the head of the next one.
   for (const WindowStretch& stretch : bias.windows)
-    scale_weights<Numbers, kStatistics>(task, bias, stretch.offset,
-                                        stretch_values(stretch, task.window_value, task.without_bias), kLanes);
+    scale_weights(task.scratch.strip + stretch.offset, stretch_values(bias.windows, stretch, task.without_bias),
+                  kLanes);
   if (bias.one_value) return;
   for (int i = 0; i < M && row + i < task.rows; ++i) {
     const float* values = task.segments_of(row + i);
@@ -265,8 +265,8 @@ inline void scale_by_bias(const ForwardTask<Numbers>& task, const KeyBlock& bloc
       const SegmentSpan& span = task.plan.spans[block.first_span + k];
       const float value = in_log2(values[span.segment], task.without_bias);
       for (int j = 0; value != bias.shift[i] && j < span.count; j += kLanes)
-        scale_weights<Numbers, kStatistics>(task, bias, i * kForwardKeys + span.position + j,
-                                            broadcast(value - bias.shift[i]), span.count - j);
+        scale_weights(task.scratch.strip + i * kForwardKeys + span.position + j, broadcast(value - bias.shift[i]),
+                      span.count - j);
     }
   }
 }
@@ -291,7 +291,7 @@ inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, in
   }
   for (const WindowStretch& stretch : bias.windows) {
     float* to = task.scratch.strip + stretch.offset;
-    store(to, add_bias(load(to), stretch_values(stretch, task.window_value, task.without_bias)));
+    store(to, add_bias(load(to), stretch_values(bias.windows, stretch, task.without_bias)));
   }
   for (int i = 0; i < M && row + i < task.rows; ++i) {
     float* scores = task.scratch.strip + i * kForwardKeys;
@@ -306,6 +306,28 @@ inline void general_scores(ForwardTask<Numbers>& task, const KeyBlock& block, in
   for (int i = 0; i < M; ++i) {
     const int kept = bias.shift[i] == kNegativeInfinity ? 0 : bias.kept[i];
     for (int j = kept; j < panels * kPanel; ++j) task.scratch.strip[i * kForwardKeys + j] = kNegativeInfinity;
+  }
+}
+
+// Takes what windows and segments added to the scores of a tile out of its rows' sums of weight * score.
+template <class Numbers>
+inline void take_bias_out(const ForwardTask<Numbers>& task, const KeyBlock& block, int row, int rows,
+                          const BlockBias& bias) {
+  const ForwardScratch<Numbers>& s = task.scratch;
+  const auto take = [&](int offset, int count, Vec value) {
+    float* moments = s.moments + (row + offset / kForwardKeys) * kLanes;
+    const Vec finite = where_equal(value, kNegativeInfinity, zero(), value);
+    store(moments, sub(load(moments), mul(first_of(load(s.strip + offset), count), finite)));
+  };
+  for (const WindowStretch& stretch : bias.windows)
+    take(stretch.offset, stretch.count, stretch_values(bias.windows, stretch, task.without_bias));
+  for (int i = 0; i < rows; ++i) {
+    const float* values = task.segments_of(row + i);
+    for (int k = 0; values != nullptr && k < block.span_count; ++k) {
+      const SegmentSpan& span = task.plan.spans[block.first_span + k];
+      const Vec value = broadcast(in_log2(values[span.segment], task.without_bias));
+      for (int j = 0; j < span.count; j += kLanes) take(i * kForwardKeys + span.position + j, span.count - j, value);
+    }
   }
 }
 

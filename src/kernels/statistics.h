@@ -95,9 +95,10 @@ inline Vec sum_of_weights(const float* weights, int width) {
 }
 
 // Adds a row's weights on a block to its sums; `width` positions, a multiple of kPanel. `outside_windows`: none of them
-// is a window entry, and the block lies in the current segment.
+// is a window entry, and the block lies in the current segment. The scores hold `start` of the segments' value.
 template <class Numbers, bool kStatistics>
-inline void add_weights(ForwardTask<Numbers>& task, int width, int tile_row, int row, bool outside_windows) {
+inline void add_weights(ForwardTask<Numbers>& task, int width, int tile_row, int row, bool outside_windows,
+                        float start) {
   ForwardScratch<Numbers>& s = task.scratch;
   const float* weights = s.strip + tile_row * kForwardKeys;
   const auto add_to = [&](float* sums, Vec sum) { store(sums + row * kLanes, add(load(sums + row * kLanes), sum)); };
@@ -115,7 +116,8 @@ inline void add_weights(ForwardTask<Numbers>& task, int width, int tile_row, int
         });
     add_to(s.sums, sum);
     add_to(s.squares, add(add(squares[0], squares[2]), add(squares[1], squares[3])));
-    add_to(s.moments, add(add(moments[0], moments[2]), add(moments[1], moments[3])));
+    add_to(s.moments, fma(sum, broadcast(start == kNegativeInfinity ? 0.0f : -start),
+                          add(add(moments[0], moments[2]), add(moments[1], moments[3]))));
     float* to = s.largest + row * kLanes;
     store(to, max(load(to), largest));
     if (outside_windows) add_to(s.outside, sum);

@@ -53,16 +53,24 @@ struct RowBox {
 };
 
 /// Window entries entry .. entry + count of one row on neighbouring positions of a block, at most as many as a vector
-/// has lanes. offset = row of the tile * keys of a block + position.
+/// has lanes. offset = row of the tile * keys of a block + position; value counts from the first one of (block, tile).
 struct WindowStretch {
   std::int64_t entry;
-  std::int32_t offset, count;
+  std::int32_t value;
+  std::int16_t offset, count;
 };
-/// The stretches of every (tile of rows, key block), by rows and keys: begin[b * tiles + t] .. begin[(b + 1) * tiles +
-/// t], where t counts the tiles of all batches of a box. Null where the box has no entries.
+/// Where the stretches of a (block, tile) begin, and their values.
+struct WindowStart {
+  std::int64_t stretch, value;
+};
+/// The stretches of every (key block, tile of rows), by rows and keys: begin[b * tiles + t] .. begin[b * tiles + t +
+/// 1], where t counts the tiles of all batches of a box. Their values lie in the same order, the one in which a task
+/// reads them. Null where the box has no entries.
 struct WindowPlan {
   const WindowStretch* stretches;
-  const std::int64_t* begin;  // [blocks + 1, tiles]
+  const WindowStart* begin;  // [blocks * tiles + 1]
+  const float* values;       // [1|H, head_values], in units of log2
+  std::int64_t head_values;
   const float* largest;       // [1|H, tiles], the largest |value| of a tile's rows; NaN where there is one
   std::int64_t batch, query;  // the first ones of the box
   std::int64_t batch_tiles, tiles;

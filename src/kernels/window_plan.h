@@ -15,20 +15,31 @@ namespace camber::kernels {
 ///   job.windows = windows.plan();
 class WindowPlans {
  public:
-  /// Needs memory in proportion to the stretches, at most sizeof(WindowStretch) for every entry of the box. A box of
-  /// several batches takes all of their queries.
+  /// Needs memory in proportion to the stretches, at most twice sizeof(WindowStretch) for every entry of the box, and a
+  /// copy of the entries' values. A box of several batches takes all of their queries.
   void build(const AttentionProblem& problem, const KeyPlans& plans, const RowBox& box, int tile_rows, int lanes,
              int block_keys);
   WindowPlan plan() const { return plan_; }
 
  private:
   struct Free {
-    void operator()(WindowStretch* memory) const { std::free(memory); }
+    void operator()(void* memory) const { std::free(memory); }
   };
-  // Not cleared: a tile's list begins where its entries would, and the pages in between are never touched.
-  std::unique_ptr<WindowStretch, Free> stretches_;
-  std::vector<std::int64_t> begin_;
+  template <class T>
+  using Memory = std::unique_ptr<T, Free>;  // not cleared
+
+  void walk_tiles(const AttentionProblem& problem, const KeyPlans& plans, const RowBox& box, int tile_rows, int lanes,
+                  int block_keys);
+  void place_in_order(const AttentionProblem& problem, const RowBox& box, int tile_rows);
+
+  // By tile, as the walk finds them: a tile's list begins where its entries would, and the pages in between are never
+  // touched.
+  Memory<WindowStretch> by_tile_;
+  Memory<WindowStretch> stretches_;
+  Memory<float> values_;
+  std::vector<WindowStart> begin_;
   std::vector<float> largest_;
+  std::int64_t blocks_ = 0;
   WindowPlan plan_{};
 };
 
