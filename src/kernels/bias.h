@@ -148,6 +148,7 @@ inline void lay_table(const AttentionProblem& problem, std::int64_t head, std::i
                       const KeyBlock& block, float* to, Vec& highest) {
   const float* table = table_values(problem.table, head);
   const Vec unit = broadcast(kLog2E);
+  Vec largest = highest;  // in a register: spans are short, and each would wait for the one before in memory
   for_table(problem, query, plan, block, [&](int position, int count, int first, const std::int32_t* indices) {
     Vec value;
     if (indices == nullptr) {
@@ -159,9 +160,10 @@ inline void lay_table(const AttentionProblem& problem, std::int64_t head, std::i
     }
     value = mul(value, unit);
     if constexpr (kAdd) value = add_bias(load_first(to + position, count), value);
-    highest = max_number(highest, first_of(value, count));
+    largest = max_number(largest, first_of(value, count));
     store_first(to + position, value, count);
   });
+  highest = largest;
 }
 
 // Adds the table to the scores of a row.
