@@ -1,4 +1,5 @@
 // Compiled once for every instruction set, with its flags and with CAMBER_KERNEL_TABLE naming the table it fills.
+#include "kernels/adam_rows.h"
 #include "kernels/backward.h"
 #include "kernels/forward_few.h"
 #include "kernels/sparse_convolution_gradient.h"
@@ -152,7 +153,8 @@ const KernelTable& CAMBER_KERNEL_TABLE() {
                                                       .gradient_tap = convolution_gradient_tap,
                                                       .gradient_row = convolution_gradient_row,
                                                       .gradient_scratch = convolution_gradient_scratch,
-                                                      .gradient_part = weight_gradient_part}};
+                                                      .gradient_part = weight_gradient_part},
+                                      .adam_step = adam_step_of};
   return kTable;
 }
 

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "camber/kernels/adam.h"
 #include "camber/kernels/attention.h"
 #include "kernels/sparse_convolution_task.h"
 #include "kernels/sparse_task.h"
@@ -134,6 +135,7 @@ struct KernelTable {
   void (*backward_finish_table)(const BackwardJob& job, std::int64_t head_of_table);
   SparseKernels sparse;
   ConvolutionKernels convolution;
+  void (*adam_step)(const AdamStep& step, const AdamNumbers& numbers);
 };
 
 const KernelTable& scalar_kernels();
