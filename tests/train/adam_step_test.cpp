@@ -11,7 +11,6 @@
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 
-
 // ScaleProjector::step takes the steps of torch's Adam and AdamW in one pass over all parameters: beside torch's own.
 namespace camber::train {
 namespace {
