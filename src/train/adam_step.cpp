@@ -88,6 +88,9 @@ void step_all(torch::optim::Optimizer& optimizer, bool decoupled) {
       state.exp_avg(like(state.exp_avg(), parameter));
       state.exp_avg_sq(like(state.exp_avg_sq(), parameter));
       held.push_back(like(parameter.grad(), parameter));
+      // Who keeps something made of a tensor looks at its version: written by its address, it must be told.
+      for (const torch::Tensor& written : {parameter, state.exp_avg(), state.exp_avg_sq()})
+        written.unsafeGetTensorImpl()->bump_version();
       const kernels::AdamStep step = step_of(options, state.step(), decoupled);
       for (std::int64_t from = 0; from < parameter.numel(); from += kTask)
         pieces.push_back({step,

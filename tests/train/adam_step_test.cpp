@@ -77,6 +77,18 @@ TEST(AdamStep, IsTorchsStep) {
   expect_torchs_step<Adam>(AdamOptions(0.01), 1e-7);
 }
 
+TEST(AdamStep, CountsAsAWriteToEveryParameterItMoved) {
+  AdamPair model;
+  AdamW optimizer(model.parameters(), AdamWOptions(0.01));
+  ScaleProjector projector(model);
+  const torch::Tensor moved = model.parameters().back();
+  moved.mutable_grad() = torch::ones_like(moved);
+  const auto version = moved._version(), untouched = model.unused._version();
+  projector.step(optimizer);
+  EXPECT_GT(moved._version(), version);
+  EXPECT_EQ(model.unused._version(), untouched);
+}
+
 TEST(AdamStep, WhatItDoesNotTakeIsLeftToTorch) {
   expect_torchs_step<AdamW>(AdamWOptions(0.01).amsgrad(true), 0);
   expect_torchs_step<AdamW>(AdamWOptions(0.01), 0, torch::kDouble);
