@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include <ATen/Parallel.h>
+
 #include "camber/detection/box_coding.h"
 #include "camber/detection/matching.h"
 #include "camber/nn/query_router.h"
@@ -163,13 +165,17 @@ torch::Tensor match_batch(const DetectorOutput& output, const DetectorBatch& bat
   auto object = torch::full({layers, batch.size, queries}, -1, torch::kLong);
   // Matching is the host's: two copies for all layers.
   const auto logits = output.class_logits.detach().cpu(), codes = output.codes.detach().cpu();
-  for (std::int64_t b = 0; b < batch.size; ++b) {
-    const auto& targets = batch.targets[static_cast<std::size_t>(b)];
-    if (targets.labels.size(0) == 0) continue;
-    const auto true_codes = encode_boxes(targets.boxes, options.head.box_code);
-    for (std::int64_t l = 0; l < layers; ++l)
-      object[l][b].copy_(match(logits[l][b], codes[l][b], targets.labels, true_codes, options.loss));
-  }
+  auto* found = object.data_ptr<std::int64_t>();
+  at::parallel_for(0, layers * batch.size, 1, [&](std::int64_t begin, std::int64_t end) {
+    const torch::NoGradGuard no_grad;  // of this thread
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto& targets = batch.targets[static_cast<std::size_t>(i % batch.size)];
+      if (targets.labels.size(0) == 0) continue;
+      const auto of_query = match(logits[i / batch.size][i % batch.size], codes[i / batch.size][i % batch.size],
+                                  targets.labels, encode_boxes(targets.boxes, options.head.box_code), options.loss);
+      std::copy_n(of_query.const_data_ptr<std::int64_t>(), queries, found + i * queries);
+    }
+  });
   return object;
 }
 

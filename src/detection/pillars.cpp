@@ -4,17 +4,23 @@
 #include <limits>
 #include <utility>
 
+#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 namespace camber::detection {
 namespace {
 
-// First point of each cell and the next of the same cell: lists in the order of the points.
+// Cells that a task owns at the least.
+constexpr std::int64_t kCells = 1024;
+
+// Of the cells first .. last, in the order of the points.
 template <class Number>
 void largest_of_cells(const Number* values, const std::int64_t* cell, std::int64_t points, std::int64_t channels,
-                      Number* result, std::int64_t* source, std::int64_t* count) {
+                      std::int64_t first, std::int64_t last, Number* result, std::int64_t* source,
+                      std::int64_t* count) {
   for (std::int64_t i = 0; i < points; ++i, values += channels) {
     const std::int64_t at = cell[i];
+    if (at < first || at >= last) continue;
     Number* best = result + at * (channels + 1);
     std::int64_t* from = source + at * channels;
     if (count[at]++ == 0) {
@@ -70,15 +76,20 @@ class ScatterMax : public torch::autograd::Function<ScatterMax> {
       context->saved_data["points"] = points;
       return largest;
     }
-    auto source = torch::full({cells, channels}, -1, torch::kLong);
+    auto source = torch::empty({cells, channels}, torch::kLong);  // of an empty cell: -1 and then anything
     auto count = torch::zeros({cells}, torch::kLong);
     AT_DISPATCH_FLOATING_TYPES(values.scalar_type(), "scatter_max", [&] {
-      largest_of_cells(dense.const_data_ptr<scalar_t>(), cell.const_data_ptr<std::int64_t>(), points, channels,
-                       result.data_ptr<scalar_t>(), source.data_ptr<std::int64_t>(), count.data_ptr<std::int64_t>());
-      const auto* counted = count.const_data_ptr<std::int64_t>();
-      auto* out = result.data_ptr<scalar_t>() + channels;
-      for (std::int64_t i = 0; i < cells; ++i, out += channels + 1)
-        *out = static_cast<scalar_t>(std::log1p(static_cast<double>(counted[i])));
+      const auto* all = dense.const_data_ptr<scalar_t>();
+      const auto* of = cell.const_data_ptr<std::int64_t>();
+      auto* out = result.data_ptr<scalar_t>();
+      auto *from = source.data_ptr<std::int64_t>(), *counted = count.data_ptr<std::int64_t>();
+      at::parallel_for(0, cells, kCells, [&](std::int64_t first, std::int64_t last) {
+        largest_of_cells(all, of, points, channels, first, last, out, from, counted);
+        for (std::int64_t i = first; i < last; ++i) {
+          if (counted[i] == 0) from[i * channels] = -1;
+          out[i * (channels + 1) + channels] = static_cast<scalar_t>(std::log1p(static_cast<double>(counted[i])));
+        }
+      });
     });
     context->save_for_backward({source});
     context->saved_data["points"] = points;
@@ -99,13 +110,18 @@ class ScatterMax : public torch::autograd::Function<ScatterMax> {
     }
     auto result = torch::zeros({points, channels}, gradient.options());
     AT_DISPATCH_FLOATING_TYPES(gradient.scalar_type(), "scatter_max_backward", [&] {
-      const auto* from = source.const_data_ptr<std::int64_t>();
-      const auto* grad = gradient.const_data_ptr<scalar_t>();
+      const auto* sources = source.const_data_ptr<std::int64_t>();
+      const auto* gradients_of = gradient.const_data_ptr<scalar_t>();
       auto* out = result.data_ptr<scalar_t>();
-      for (std::int64_t i = 0; i < cells; ++i, grad += channels + 1, from += channels) {
-        if (from[0] < 0) continue;
-        for (std::int64_t c = 0; c < channels; ++c) out[from[c] * channels + c] += grad[c];
-      }
+      // A point lies in one cell: no two of them write to the same number.
+      at::parallel_for(0, cells, kCells, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t i = first; i < last; ++i) {
+          const auto* from = sources + i * channels;
+          if (from[0] < 0) continue;
+          const auto* grad = gradients_of + i * (channels + 1);
+          for (std::int64_t c = 0; c < channels; ++c) out[from[c] * channels + c] += grad[c];
+        }
+      });
     });
     return {result, torch::Tensor(), torch::Tensor()};
   }

@@ -11,10 +11,14 @@ namespace {
 
 constexpr Isa kAll[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
 
-// Conversions of half: a feature that not every compiler's __builtin_cpu_supports has a name for.
+// Conversions of half: a feature that not every compiler's __builtin_cpu_supports has a name for. Asked once, because a
+// virtual machine leaves its guest at every such question, for longer than a small operator takes.
 bool has_f16c() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  static const bool has = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  }();
+  return has;
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Compiled once for every instruction set, with its flags and with CAMBER_KERNEL_TABLE naming the table it fills.
+#include "kernels/adam_rows.h"
 #include "kernels/backward.h"
 #include "kernels/forward_few.h"
+#include "kernels/norm_rows.h"
 #include "kernels/sparse_convolution_gradient.h"
 #include "kernels/sparse_correction.h"
 
@@ -152,7 +154,12 @@ const KernelTable& CAMBER_KERNEL_TABLE() {
                                                       .gradient_tap = convolution_gradient_tap,
                                                       .gradient_row = convolution_gradient_row,
                                                       .gradient_scratch = convolution_gradient_scratch,
-                                                      .gradient_part = weight_gradient_part}};
+                                                      .gradient_part = weight_gradient_part},
+                                      .adam_step = adam_step_of,
+                                      .norm = {.moments = norm_moments_of,
+                                               .relu = norm_relu_of,
+                                               .relu_sums = norm_relu_sums_of,
+                                               .relu_gradient = norm_relu_gradient_of}};
   return kTable;
 }
 

@@ -53,6 +53,12 @@ inline Vec mul(Vec a, Vec b) {
 inline Vec fma(Vec a, Vec b, Vec c) {
   return _mm256_fmadd_ps(a, b, c);
 }
+inline Vec divide(Vec a, Vec b) {
+  return _mm256_div_ps(a, b);
+}
+inline Vec square_root(Vec a) {
+  return _mm256_sqrt_ps(a);
+}
 inline Vec absolute(Vec a) {
   return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
 }

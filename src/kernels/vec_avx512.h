@@ -52,6 +52,12 @@ inline Vec mul(Vec a, Vec b) {
 inline Vec fma(Vec a, Vec b, Vec c) {
   return _mm512_fmadd_ps(a, b, c);
 }
+inline Vec divide(Vec a, Vec b) {
+  return _mm512_div_ps(a, b);
+}
+inline Vec square_root(Vec a) {
+  return _mm512_sqrt_ps(a);
+}
 inline Vec absolute(Vec a) {
   return _mm512_abs_ps(a);
 }

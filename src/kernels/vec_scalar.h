@@ -53,6 +53,13 @@ inline Vec mul(Vec a, Vec b) {
 inline Vec fma(Vec a, Vec b, Vec c) {
   return a * b + c;
 }
+inline Vec divide(Vec a, Vec b) {
+  return a / b;
+}
+inline Vec square_root(Vec a) {
+  for (int i = 0; i < kLanes; ++i) a[i] = __builtin_sqrtf(a[i]);
+  return a;
+}
 inline Vec absolute(Vec a) {
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(a) & 0x7FFFFFFF);
 }

@@ -3,6 +3,7 @@
 #include <ctime>
 #include <iomanip>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -22,6 +23,12 @@ namespace camber::runs {
 namespace {
 
 constexpr const char* kAgreement = "agreement (of head)";
+constexpr const char* kStep = "step";
+
+double p50_of(const std::vector<StageTime>& rows, const std::string& stage) {
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const StageTime& one) { return one.stage == stage; });
+  return row == rows.end() ? 0.0 : row->p50;
+}
 
 // Times of stages, in the order in which they were first met.
 class Stages {
@@ -111,31 +118,76 @@ sensors::Batch first_batch(const detection::Detector& detector, const nuscenes::
   return sensors::Loader(dataset, split.samples, loading, options.seed, 1).next().value();
 }
 
-void time_training(detection::Detector& detector, const detection::DetectorBatch& batch,
-                   const DetectorBenchOptions& options, Stages& stages) {
-  DetectorTrainingOptions training;
-  training.detector = detector->options();
-  training.loop.optimizer = {.learning_rate = 1e-6, .clip_norm = 35};
-  const train::OptimizerGroups groups(*detector, training.loop_with_rules().groups);
-  const auto optimizer = groups.make_optimizer(training.loop.optimizer);
-  train::ScaleProjector projector(*detector);
-  detector->train();
-  for (std::int64_t step = 0; step < options.warmup + options.repeats; ++step) {
+// Training steps on one batch, as often as they are asked for.
+class TrainingSteps {
+ public:
+  TrainingSteps(detection::Detector& detector, const detection::DetectorBatch& batch,
+                const DetectorBenchOptions& options)
+      : detector_(detector), batch_(batch), seed_(options.seed), projector_(*detector) {
+    DetectorTrainingOptions training;
+    training.detector = detector->options();
+    training.loop.optimizer = {.learning_rate = 1e-6, .clip_norm = 35};
+    clip_norm_ = training.loop.optimizer.clip_norm;
+    optimizer_ =
+        train::OptimizerGroups(*detector, training.loop_with_rules().groups).make_optimizer(training.loop.optimizer);
+  }
+
+  void time(Stages& stages) {
     const double begin = stages.now();
-    optimizer->zero_grad();
+    optimizer_->zero_grad();
     const auto output = stages.time(
-        "forward", [&] { return detector->forward(batch, {.seed = options.seed, .step = step}); });
-    const auto losses = stages.time("losses", [&] { return detector->losses(output, batch); });
+        "forward", [&] { return detector_->forward(batch_, {.seed = seed_, .step = step_}); });
+    const auto losses = stages.time("losses", [&] { return detector_->losses(output, batch_); });
     const double backward = stages.now();
     losses.total.backward();
     stages.add("backward", backward);
     stages.time("optimiser", [&] {
-      train::clip_grad_norm(*optimizer, training.loop.optimizer.clip_norm);
-      return projector.step(*optimizer);
+      train::clip_grad_norm(*optimizer_, clip_norm_);
+      return projector_.step(*optimizer_);
     });
-    stages.add("step", begin);
+    stages.add(kStep, begin);
+    ++step_;
+  }
+
+ private:
+  detection::Detector& detector_;
+  const detection::DetectorBatch& batch_;
+  std::uint64_t seed_;
+  double clip_norm_ = 0;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  train::ScaleProjector projector_;
+  std::int64_t step_ = 0;
+};
+
+// As many threads as there were, whatever happens.
+class ThreadsKept {
+ public:
+  ~ThreadsKept() { at::set_num_threads(threads_); }
+  int threads() const { return threads_; }
+
+ private:
+  int threads_ = at::get_num_threads();
+};
+
+// Steps on all threads and on one take turns, so that a busy moment meets both.
+void time_training(detection::Detector& detector, const detection::DetectorBatch& batch,
+                   const DetectorBenchOptions& options, DetectorBench& bench) {
+  const ThreadsKept kept;
+  bench.threads = kept.threads();
+  const bool alone = bench.threads > 1 && detector->device().is_cpu();
+  Stages all(detector->device(), options.processor_time), one(detector->device(), options.processor_time);
+  detector->train();
+  TrainingSteps steps(detector, batch, options);
+  for (std::int64_t turn = 0; turn < options.warmup + options.repeats; ++turn) {
+    at::set_num_threads(kept.threads());
+    steps.time(all);
+    if (!alone) continue;
+    at::set_num_threads(1);
+    steps.time(one);
   }
   detector->eval();
+  bench.training = all.summary(options.warmup);
+  if (alone) bench.training_on_one = one.summary(options.warmup);
 }
 
 torch::Tensor projections_of(const detection::DetectorBatch& batch) {
@@ -178,7 +230,7 @@ DetectorBench bench_detector(detection::Detector detector, const nuscenes::Datas
   detector->eval();
   DetectorBench bench;
   for (const torch::Tensor& parameter : detector->parameters()) bench.parameters += parameter.numel();
-  Stages frames(detector->device(), options.processor_time), steps(detector->device(), options.processor_time);
+  Stages frames(detector->device(), options.processor_time);
   benchmarks::restart_peak();
   const double before = benchmarks::resident_bytes();
   sensors::CueTracker tracker;
@@ -190,11 +242,12 @@ DetectorBench bench_detector(detection::Detector detector, const nuscenes::Datas
       detection::collate(first_batch(detector, dataset, split, options), detector->options());
   bench.keys = batch.scene.layout().keys();
   if (!options.dump.empty()) dump(detector, batch, options.dump);
-  if (options.training) {
-    time_training(detector, batch, options, steps);
-    bench.training = steps.summary(options.warmup);
-  }
+  if (options.training) time_training(detector, batch, options, bench);
   return bench;
+}
+
+double DetectorBench::speedup() const {
+  return training_on_one.empty() ? 1 : p50_of(training_on_one, kStep) / p50_of(training, kStep);
 }
 
 std::string DetectorBench::to_text() const {
@@ -212,13 +265,11 @@ std::string DetectorBench::to_text() const {
            << row.p95 << "\n";
   };
   table("one frame", frame);
-  const auto p50 = [this](const std::string& stage) {
-    const auto row = std::find_if(frame.begin(), frame.end(), [&](const StageTime& one) { return one.stage == stage; });
-    return row == frame.end() ? 0.0 : row->p50;
-  };
-  if (const double agreement = p50(kAgreement); agreement > 0)
-    text << "agreement takes " << 100 * agreement / p50("detect") << " % of a frame\n";
+  if (const double agreement = p50_of(frame, kAgreement); agreement > 0)
+    text << "agreement takes " << 100 * agreement / p50_of(frame, "detect") << " % of a frame\n";
   table("one training step", training);
+  table("the same, one thread", training_on_one);
+  if (!training_on_one.empty()) text << threads << " threads take a step " << speedup() << " times as fast as one\n";
   return text.str();
 }
 
@@ -234,6 +285,10 @@ std::string DetectorBench::to_json() const {
   };
   list("frame", frame);
   list("training", training);
+  if (!training_on_one.empty()) {
+    list("training_on_one", training_on_one);
+    text << ", \"threads\": " << threads << ", \"speedup\": " << speedup();
+  }
   text << "}\n";
   return text.str();
 }

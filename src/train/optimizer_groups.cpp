@@ -9,6 +9,7 @@
 #include <camber/nn/bounded_scale.h>
 #include <camber/train/optimizer_groups.h>
 
+#include <ATen/Parallel.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
@@ -83,6 +84,23 @@ std::unique_ptr<torch::optim::Optimizer> bare_optimizer(OptimizerKind kind,
       return std::make_unique<torch::optim::AdamW>(groups, static_cast<const torch::optim::AdamWOptions&>(defaults));
   }
   throw std::logic_error("[optimizer_groups] unknown kind");
+}
+
+// Calls action(i) for every tensor: small ones of the host side by side, for torch would take them on one thread one
+// after the other; large ones one by one, each on all threads.
+template <class Action>
+void for_tensors(const std::vector<torch::Tensor>& tensors, const Action& action) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 18;
+  std::vector<std::size_t> small;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].is_cpu() && tensors[i].numel() < kLarge)
+      small.push_back(i);
+    else
+      action(i);
+  at::parallel_for(0, std::ssize(small), 8, [&](std::int64_t begin, std::int64_t end) {
+    const torch::NoGradGuard no_grad;  // of this thread
+    for (std::int64_t i = begin; i < end; ++i) action(small[static_cast<std::size_t>(i)]);
+  });
 }
 
 }  // namespace
@@ -170,16 +188,14 @@ double clip_grad_norm(torch::optim::Optimizer& optimizer, double max_norm) {
     throw std::invalid_argument("[clip_grad_norm] max_norm must be above 0, got " + std::to_string(max_norm));
   torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> gradients;
-  std::vector<torch::Tensor> norms;
-  for (const auto& group : optimizer.param_groups()) {
-    for (const torch::Tensor& parameter : group.params()) {
-      if (parameter.grad().defined()) {
-        gradients.push_back(parameter.grad());
-        norms.push_back(torch::linalg_vector_norm(parameter.grad(), 2, std::nullopt, false, torch::kDouble));
-      }
-    }
-  }
-  if (norms.empty()) return 0;
+  for (const auto& group : optimizer.param_groups())
+    for (const torch::Tensor& parameter : group.params())
+      if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  if (gradients.empty()) return 0;
+  std::vector<torch::Tensor> norms(gradients.size());
+  for_tensors(gradients, [&](std::size_t i) {
+    norms[i] = torch::linalg_vector_norm(gradients[i], 2, std::nullopt, false, torch::kDouble);
+  });
   // In order, so that a parameter whose gradient is zero changes no bit of anybody's step.
   double squares = 0;
   const torch::Tensor all = torch::stack(norms).cpu();
@@ -189,7 +205,7 @@ double clip_grad_norm(torch::optim::Optimizer& optimizer, double max_norm) {
   }
   const double norm = std::sqrt(squares);
   if (std::isfinite(norm) && norm > max_norm)
-    for (torch::Tensor& gradient : gradients) gradient.mul_(max_norm / norm);
+    for_tensors(gradients, [&](std::size_t i) { gradients[i].mul_(max_norm / norm); });
   return norm;
 }
 

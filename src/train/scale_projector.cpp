@@ -9,6 +9,8 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
+#include "train/adam_step.h"
+
 namespace camber::train {
 namespace {
 
@@ -75,7 +77,8 @@ ScaleProjector::ScaleProjector(torch::nn::Module& model) {
 
 torch::Tensor ScaleProjector::step(torch::optim::Optimizer& optimizer, torch::optim::Optimizer::LossClosure closure) {
   kind_of(optimizer);  // an unknown optimiser is refused before it has moved anything
-  torch::Tensor loss = optimizer.step(std::move(closure));
+  torch::Tensor loss;
+  if (closure || !step_adam(optimizer)) loss = optimizer.step(std::move(closure));
   project(optimizer);
   return loss;
 }

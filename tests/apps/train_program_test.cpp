@@ -305,7 +305,8 @@ TEST_F(TrainProgram, LearnsFromMapsOfOtherEncoders) {
 }
 
 TEST_F(TrainProgram, TimesEveryStage) {
-  const Answer bench = call("bench detector --data world --split val --repeats 2 --bias --format json");
+  const std::string command = "bench detector --data world --split val --repeats 2 --bias --format json";
+  const Answer bench = call(command + " --threads 2");
   ASSERT_EQ(bench.code, 0) << bench.errors;
   const Json report = json_of(bench.output);
   EXPECT_EQ(report["keys"], 1024 + 540);
@@ -314,6 +315,13 @@ TEST_F(TrainProgram, TimesEveryStage) {
   EXPECT_EQ(stages, (std::vector<std::string>{"decode", "cues", "collate", "voxelise", "points", "images", "positions",
                                               "head", "boxes", "detect", "agreement (of head)"}));
   EXPECT_EQ(report["training"].size(), 5U);
+  ASSERT_EQ(report["training_on_one"].size(), 5U);
+  EXPECT_EQ(report["threads"], 2);
+  EXPECT_NEAR(report["speedup"].get<double>() * report["training"][4]["p50"].get<double>(),
+              report["training_on_one"][4]["p50"].get<double>(), 1e-2);
+  const Answer alone = call(command + " --threads 1");
+  ASSERT_EQ(alone.code, 0) << alone.errors;
+  EXPECT_FALSE(json_of(alone.output).contains("speedup"));
 }
 
 }  // namespace
