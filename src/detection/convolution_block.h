@@ -3,7 +3,6 @@
 #include <torch/nn/modules/conv.h>
 
 #include "camber/nn/batch_norm.h"
-#include "detection/norm_relu.h"
 
 namespace camber::detection {
 
@@ -19,7 +18,7 @@ class ConvolutionBlockImpl : public torch::nn::Module {
             torch::nn::Conv2dOptions(inputs, norm.num_features(), size).stride(stride).padding(size / 2).bias(false)));
     norm_ = register_module("norm", nn::BatchNorm2d(norm));
   }
-  torch::Tensor forward(const torch::Tensor& input) { return norm_relu(conv_->forward(input), *norm_); }
+  torch::Tensor forward(const torch::Tensor& input) { return norm_->forward(conv_->forward(input)).relu_(); }
   torch::nn::Conv2d& convolution() { return conv_; }
 
  private:

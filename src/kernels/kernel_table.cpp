@@ -2,7 +2,6 @@
 #include "kernels/adam_rows.h"
 #include "kernels/backward.h"
 #include "kernels/forward_few.h"
-#include "kernels/norm_rows.h"
 #include "kernels/sparse_convolution_gradient.h"
 #include "kernels/sparse_correction.h"
 
@@ -155,11 +154,7 @@ const KernelTable& CAMBER_KERNEL_TABLE() {
                                                       .gradient_row = convolution_gradient_row,
                                                       .gradient_scratch = convolution_gradient_scratch,
                                                       .gradient_part = weight_gradient_part},
-                                      .adam_step = adam_step_of,
-                                      .norm = {.moments = norm_moments_of,
-                                               .relu = norm_relu_of,
-                                               .relu_sums = norm_relu_sums_of,
-                                               .relu_gradient = norm_relu_gradient_of}};
+                                      .adam_step = adam_step_of};
   return kTable;
 }
 

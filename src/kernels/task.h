@@ -4,7 +4,6 @@
 
 #include "camber/kernels/adam.h"
 #include "camber/kernels/attention.h"
-#include "camber/kernels/norm_relu.h"
 #include "kernels/sparse_convolution_task.h"
 #include "kernels/sparse_task.h"
 
@@ -127,14 +126,6 @@ struct BackwardJob {
   float* partial_table;    // [batches, ranges, heads, table size]
 };
 
-struct NormKernels {
-  void (*moments)(const NormPart& part, const float* reference, double* sums);
-  void (*relu)(const NormPart& part, const NormLine& line, float* output);
-  void (*relu_sums)(const NormPart& part, const NormLine& line, const float* gradient, const float* mean, double* sums);
-  void (*relu_gradient)(const NormPart& part, const NormLine& line, const float* gradient, const NormSpread& spread,
-                        float* result);
-};
-
 /// The entry points of one instruction set. `scratch` is aligned to 64 bytes and belongs to the running slot.
 struct KernelTable {
   int tile_rows, lanes;
@@ -153,7 +144,6 @@ struct KernelTable {
   SparseKernels sparse;
   ConvolutionKernels convolution;
   void (*adam_step)(const AdamStep& step, const AdamNumbers& numbers);
-  NormKernels norm;
 };
 
 const KernelTable& scalar_kernels();

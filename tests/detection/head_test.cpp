@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <ATen/Parallel.h>
-
 #include "camber/detection/box_coding.h"
 #include "camber/detection/cmt_head.h"
 #include "detection/example_batch.h"
@@ -143,25 +141,6 @@ TEST(ScatterMax, TakesTheLargestOfEachCellAndItsGradient) {
   EXPECT_EQ(map[1].abs().sum().item<double>(), 0);
   const auto weights = torch::rand({5, 4}, torch::kDouble);
   EXPECT_TRUE(gradients_match([&] { return (scatter_max(values, cell, 5) * weights).sum(); }, {{"values", values}}));
-}
-
-TEST(ScatterMax, GivesTheSameBitsForAnyNumberOfThreads) {
-  torch::manual_seed(3);
-  const auto values = torch::rand({9000, 5}), cell = torch::randint(5000, {9000}, torch::kLong);
-  const auto weights = torch::rand({5000, 6});
-  const int before = at::get_num_threads();
-  const auto on = [&](int threads) {
-    at::set_num_threads(threads);
-    const auto leaf = values.clone().requires_grad_();
-    const auto map = scatter_max(leaf, cell, 5000);
-    (map * weights).sum().backward();
-    at::set_num_threads(before);
-    return std::pair(map.detach(), leaf.grad());
-  };
-  const auto [map, gradient] = on(1);
-  const auto [map_of_three, gradient_of_three] = on(3);
-  EXPECT_TRUE(torch::equal(map, map_of_three));
-  EXPECT_TRUE(torch::equal(gradient, gradient_of_three));
 }
 
 TEST(ScatterMax, KeepsWhatIsNoNumberWhereverItStands) {
