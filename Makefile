@@ -4,7 +4,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 export CAMBER_DATA ?= ../shared/data
 
-.PHONY: help setup build wheel demo test docs prove bench bench-peers lint format asan clean
+.PHONY: help setup build wheel demo test docs prove bench bench-peers lint format asan tsan clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,5 +46,8 @@ format: setup  ## format the sources in place
 asan: setup  ## the tests under the address and undefined-behaviour sanitizers
 	@scripts/asan
 
+tsan: setup  ## the tests under the thread sanitizer
+	@scripts/tsan
+
 clean:  ## remove what was built (the virtual environment stays)
-	@rm -rf build build-debug build-asan build-fuzz dist
+	@rm -rf build build-debug build-asan build-tsan build-fuzz dist

@@ -5,12 +5,7 @@ add_library(camber::flags ALIAS camber_flags)
 target_compile_options(camber_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
                        $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
                        $<$<BOOL:${CAMBER_WARNINGS_AS_ERRORS}>:-Werror>)
-if(CAMBER_SANITIZE)
-  # GCC 12 takes the sanitizers' own code in <regex> and <functional> for uninitialised reads.
-  target_compile_options(camber_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
-  target_compile_options(camber_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
-  target_link_options(camber_flags INTERFACE -fsanitize=address,undefined)
-endif()
+include(camber_sanitizers)
 
 if(CAMBER_BUILD_FUZZERS)
   # Coverage of all rooms guides libFuzzer; its main comes with -fsanitize=fuzzer where a program is linked.

@@ -39,7 +39,13 @@ def environment_with(extra: Mapping[str, str] | None) -> dict[str, str]:
 def run(*command: object, check: bool = True, environment: Mapping[str, str] | None = None) -> Result:
     """Runs a program from the root of the project and returns what it printed."""
     answer = subprocess.run(
-        words(*command), check=False, cwd=ROOT, env=environment_with(environment), capture_output=True, text=True
+        words(*command),
+        check=False,
+        cwd=ROOT,
+        env=environment_with(environment),
+        capture_output=True,
+        text=True,
+        errors="replace",  # a sentence about a damaged file may hold its bytes
     )
     if check and answer.returncode != 0:
         raise ProgramFailed(f"{' '.join(words(*command))} failed: {answer.stdout}{answer.stderr}")

@@ -6,6 +6,7 @@
 
 #include <zlib.h>
 
+#include "camber/json/values.h"
 #include "episodes/tar.h"
 
 namespace camber::episodes {
@@ -33,6 +34,10 @@ bool is_hidden(const std::string& name) {
 
 void Archive::refuse(const std::string& what) const {
   throw std::runtime_error("[archive] " + path_.string() + " " + what);
+}
+
+std::string Archive::where(std::size_t index) const {
+  return path_.string() + ": " + json::shown_text(names_[index]);
 }
 
 Archive::Archive(std::filesystem::path path) : path_(std::move(path)) {
@@ -105,7 +110,8 @@ void Archive::list_zip() {
     position += kHeaderSize + skip;
     if (entry.name.empty() || entry.name.back() == '/') continue;
     if ((flags & 1) != 0 || (method != 0 && method != 8) || entry.size > kLargestEntry)
-      refuse("must hold stored or deflated files below 1 GiB without encryption, but '" + entry.name + "' is not one");
+      refuse("must hold stored or deflated files below 1 GiB without encryption, but '" + json::shown_text(entry.name) +
+             "' is not one");
     entries_.push_back(std::move(entry));
   }
 }
@@ -119,7 +125,9 @@ void Archive::list_tar() {
 std::string Archive::read_zip(const Entry& entry) const {
   constexpr std::uint64_t kLocalSize = 30;
   const auto bytes = file_->bytes();
-  const auto damaged = [&](const char* how) { refuse("has a damaged file '" + entry.name + "': " + how); };
+  const auto damaged = [&](const char* how) {
+    refuse("has a damaged file '" + json::shown_text(entry.name) + "': " + how);
+  };
   if (entry.offset + kLocalSize > bytes.size() || std::memcmp(bytes.data() + entry.offset, "PK\3\4", 4) != 0)
     damaged("its header is missing");
   const std::uint64_t start = entry.offset + kLocalSize + little_endian(bytes.data() + entry.offset + 26, 2) +

@@ -8,6 +8,7 @@
 #include <png.h>
 
 #include "camber/episodes/archive.h"
+#include "camber/json/values.h"
 #include "camber/nuscenes/paths.h"
 #include "camber/storage/file.h"
 
@@ -138,11 +139,12 @@ void refuse_empty_folders(const std::filesystem::path& path) {
 }
 
 [[noreturn]] void refuse_line(const std::string& where, std::size_t number, const std::string& line) {
-  refuse_images(where + ":" + std::to_string(number) + " must have two fields, got '" + line + "'");
+  refuse_images(where + ":" + std::to_string(number) + " must have two fields, got '" + json::shown_text(line) + "'");
 }
 
 [[noreturn]] void refuse_answer(const std::string& run, const std::string& question, const std::string& answer) {
-  refuse_images(run + " names '" + question + "' and '" + answer + "', which must both exist");
+  refuse_images(run + " names '" + json::shown_text(question) + "' and '" + json::shown_text(answer) +
+                "', which must both exist");
 }
 
 std::vector<std::pair<std::string, std::string>> read_pairs(const std::string& text, char separator,

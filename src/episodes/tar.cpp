@@ -7,11 +7,14 @@
 #include <optional>
 #include <stdexcept>
 
+#include "camber/json/values.h"
+
 namespace camber::episodes {
 namespace {
 
 using Wanted = std::function<bool(const std::string&)>;
 using Refuse = std::function<void(const std::string&)>;
+using json::shown_text;
 using PaxRecords = std::map<std::string, std::string, std::less<>>;
 
 std::string text_field(const char* text, std::size_t count) {
@@ -135,10 +138,10 @@ void TarReader::add_records(std::string_view text, PaxRecords& records) const {
     const std::size_t blank = text.find(' ');
     const auto length = blank == std::string_view::npos ? std::nullopt : whole_number(text.substr(0, blank));
     if (!length || *length < blank + 3 || *length > text.size() || text[*length - 1] != '\n')
-      refuse("has a damaged PAX record '" + std::string(text.substr(0, text.find('\n'))) + "'");
+      refuse("has a damaged PAX record '" + shown_text(text.substr(0, text.find('\n'))) + "'");
     const std::string_view pair = text.substr(blank + 1, *length - blank - 2);
     const std::size_t equals = pair.find('=');
-    if (equals == std::string_view::npos) refuse("has a damaged PAX record '" + std::string(pair) + "'");
+    if (equals == std::string_view::npos) refuse("has a damaged PAX record '" + shown_text(pair) + "'");
     records.insert_or_assign(std::string(pair.substr(0, equals)), std::string(pair.substr(equals + 1)));
     text.remove_prefix(*length);
   }
@@ -153,11 +156,11 @@ std::size_t TarReader::read_entry(std::size_t position) {
   auto length = static_cast<std::uint64_t>(stated);
   if (const std::string* size = describes ? nullptr : record("size")) {
     const auto number = whole_number(*size);
-    if (!number) refuse("has a PAX record whose size must be a whole number, got '" + *size + "'");
+    if (!number) refuse("has a PAX record whose size must be a whole number, got '" + shown_text(*size) + "'");
     length = *number;
   }
   const std::uint64_t data = position + kTarBlock;
-  if (length > size_ || data + length > size_) refuse("is cut off in '" + name_of(header) + "'");
+  if (length > size_ || data + length > size_) refuse("is cut off in '" + shown_text(name_of(header)) + "'");
   const std::string_view content(text_ + data, length);
   if (type == 'x' || type == 'X') {
     add_records(content, local_);
@@ -185,7 +188,7 @@ void TarReader::add_entry(const char* header, std::uint64_t data, std::uint64_t 
     const auto found = records->lower_bound("GNU.sparse.");
     sparse = sparse || (found != records->end() && found->first.starts_with("GNU.sparse."));
   }
-  if (sparse) refuse("must hold whole files, but '" + name + "' is a sparse file");
+  if (sparse) refuse("must hold whole files, but '" + shown_text(name) + "' is a sparse file");
   if (name.empty() || name.back() == '/') return;  // a folder, whatever its type
   switch (type) {
     case '0':
@@ -203,7 +206,8 @@ void TarReader::add_entry(const char* header, std::uint64_t data, std::uint64_t 
     case '6':
       return;
     default:
-      refuse("must hold files, folders and links, but '" + name + "' is of the unknown type '" + type + "'");
+      refuse("must hold files, folders and links, but '" + shown_text(name) + "' is of the unknown type '" +
+             shown_text({&type, 1}) + "'");
   }
 }
 
@@ -231,8 +235,8 @@ void TarReader::resolve_links() {
     }
   }
   if (!links_.empty())
-    refuse("must hold what its links lead to, but '" + links_[0].name + "' links to '" + links_[0].target +
-           "', which is no file of the archive");
+    refuse("must hold what its links lead to, but '" + shown_text(links_[0].name) + "' links to '" +
+           shown_text(links_[0].target) + "', which is no file of the archive");
 }
 
 }  // namespace

@@ -28,14 +28,27 @@ struct Entry {
   std::uint64_t end = 0;
 };
 
+// Names and values of a header may hold anything of any length; a sentence has one line and an end.
+std::string one_line(std::string text) {
+  constexpr std::size_t kLongest = 600;
+  if (text.size() > kLongest) {
+    std::size_t end = kLongest;
+    while ((static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // not in the middle of a letter
+    text = text.substr(0, end) + "...";
+  }
+  for (char& letter : text)
+    if (static_cast<unsigned char>(letter) < ' ' || letter == 0x7F) letter = '?';
+  return text;
+}
+
 class HeaderReader {
  public:
   explicit HeaderReader(const std::filesystem::path& path) : path_(path) {}
 
   template <class... Parts>
   [[noreturn]] void fail(fmt::format_string<Parts...> sentence, Parts&&... parts) const {
-    throw std::runtime_error(
-        fmt::format("[safetensors] {}: {}", path_.string(), fmt::format(sentence, std::forward<Parts>(parts)...)));
+    throw std::runtime_error(fmt::format("[safetensors] {}: {}", path_.string(),
+                                         one_line(fmt::format(sentence, std::forward<Parts>(parts)...))));
   }
 
   std::string_view header_text(std::span<const std::byte> file) const {

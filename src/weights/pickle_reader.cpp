@@ -4,6 +4,8 @@
 #include <array>
 #include <stdexcept>
 
+#include "camber/json/values.h"
+
 namespace camber::weights {
 namespace {
 
@@ -132,7 +134,8 @@ void PickleReader::push_global(std::string_view module, std::string_view name) {
   value.text = std::string(module) + "." + std::string(name);
   if (value.text != kDictionary && value.text != kRebuildTensor && value.text != kRebuildParameter &&
       !storage_type(value.text) && !is_harmless(value.text))
-    refuse_pickle("it asks to call '" + value.text + "', which makes no weights; nothing of it was run");
+    refuse_pickle("it asks to call '" + json::shown_text(value.text) +
+                  "', which makes no weights; nothing of it was run");
   push(value);
 }
 

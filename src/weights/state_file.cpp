@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <unordered_set>
 
+#include "camber/json/values.h"
 #include "camber/ops/numerics.h"
 #include "camber/weights/checksums.h"
 
@@ -32,8 +33,8 @@ DataType file_type(torch::ScalarType type) {
 torch::ScalarType torch_type(const storage::TensorView& view) {
   for (const auto& [type, stored] : kTypes)
     if (stored == view.type) return type;
-  throw std::runtime_error("[weights] tensor '" + view.name + "' must have a type that torch knows, got " +
-                           std::string(storage::name(view.type)));
+  throw std::runtime_error("[weights] tensor '" + json::shown_text(view.name) +
+                           "' must have a type that torch knows, got " + std::string(storage::name(view.type)));
 }
 
 template <class Shape>
@@ -105,7 +106,8 @@ std::int64_t numerics_of(const storage::Metadata& metadata) {
   const std::string& text = found->second;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
   if (error != std::errc() || end != text.data() + text.size() || version < 1)
-    throw std::runtime_error("[weights] numerics in the metadata must be a whole number from 1, got '" + text + "'");
+    throw std::runtime_error("[weights] numerics in the metadata must be a whole number from 1, got '" +
+                             json::shown_text(text) + "'");
   return version;
 }
 

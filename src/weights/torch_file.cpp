@@ -8,6 +8,7 @@
 
 #include <caffe2/serialize/inline_container.h>
 
+#include "camber/json/values.h"
 #include "camber/storage/file.h"
 #include "weights/pickle_reader.h"
 
@@ -19,8 +20,9 @@ constexpr std::size_t kMostValues = 1'000'000, kLongestName = 1000;
 
 // The bytes of a record. torch.save does not compress, so that one that says to be larger than its file is a bomb.
 std::string record_of(caffe2::serialize::PyTorchStreamReader& reader, const std::string& name, std::uint64_t most) {
-  if (!reader.hasRecord(name)) throw std::runtime_error("it holds no '" + name + "'");
-  if (reader.getRecordSize(name) > most) throw std::runtime_error("its '" + name + "' says to be larger than the file");
+  if (!reader.hasRecord(name)) throw std::runtime_error("it holds no '" + json::shown_text(name) + "'");
+  if (reader.getRecordSize(name) > most)
+    throw std::runtime_error("its '" + json::shown_text(name) + "' says to be larger than the file");
   const auto [data, size] = reader.getRecord(name);
   return {static_cast<const char*>(data.get()), size};
 }
@@ -139,7 +141,8 @@ const std::vector<std::string>& TorchFile::names() const {
 torch::Tensor TorchFile::tensor(const std::string& name) const {
   const auto found = content_->tensors.find(name);
   if (found == content_->tensors.end())
-    throw std::runtime_error("[weights] " + content_->path.string() + " must hold a tensor '" + name + "'");
+    throw std::runtime_error("[weights] " + content_->path.string() + " must hold a tensor '" + json::shown_text(name) +
+                             "'");
   const PickledTensor& described = found->second;
   const auto reach = reach_of(described);
   const auto element = static_cast<std::uint64_t>(torch::elementSize(described.type));
@@ -147,14 +150,14 @@ torch::Tensor TorchFile::tensor(const std::string& name) const {
   try {
     bytes = record_of(*content_->reader, "data/" + described.storage, content_->bytes);
   } catch (const c10::Error&) {
-    content_->refuse("the bytes of '" + name + "' are cut short or damaged");
+    content_->refuse("the bytes of '" + json::shown_text(name) + "' are cut short or damaged");
   } catch (const std::runtime_error& error) {
     content_->refuse(error.what());
   }
   if (!reach || static_cast<std::uint64_t>(reach->storage) > bytes.size() / element)
-    content_->refuse("tensor '" + name + "' reaches beyond its storage");
+    content_->refuse("tensor '" + json::shown_text(name) + "' reaches beyond its storage");
   if (static_cast<std::uint64_t>(reach->elements) > content_->bytes)  // one element repeated by a stride of 0
-    content_->refuse("tensor '" + name + "' says to be larger than the file");
+    content_->refuse("tensor '" + json::shown_text(name) + "' says to be larger than the file");
   auto storage = torch::empty({static_cast<std::int64_t>(bytes.size() / element)}, described.type);
   std::memcpy(storage.mutable_data_ptr(), bytes.data(), storage.nbytes());
   return torch::as_strided(storage, described.sizes, described.strides, described.offset).clone();

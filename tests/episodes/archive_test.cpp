@@ -174,6 +174,32 @@ TEST_F(ArchiveTest, RefusesWhatItCannotRead) {
   says({{.name = "a", .content = "a", .type = 'Q'}}, "of the unknown type 'Q'");
 }
 
+// Names may hold anything; the sentence that refuses them is still one line, of a length that can be read.
+TEST_F(ArchiveTest, ShowsNamesWithLineBreaksInOneLine) {
+  const auto says = [&](const std::vector<TarEntry>& entries, const std::string& words) {
+    const std::string sentence = refusal(entries);
+    EXPECT_NE(sentence.find(words), std::string::npos) << sentence;
+    EXPECT_EQ(sentence.find('\n'), std::string::npos) << sentence;
+    EXPECT_LT(sentence.size(), 600) << sentence;
+  };
+  says({{.name = "a\nb", .size_field = "77777777777"}}, "is cut off in 'a?b'");
+  says({{.name = "a\nb", .content = "a", .type = 'S', .gnu = true}}, "'a?b' is a sparse file");
+  says({{.name = "a\nb", .content = "a", .type = '\n'}}, "'a?b' is of the unknown type '?'");
+  says({{.name = "a\nb", .type = '1', .link = "c\nd"}}, "'a?b' links to 'c?d'");
+  says({{.name = "x", .content = pax_record("size", "1\n" + std::string(3000, '2')), .type = 'x'},
+        {.name = "a", .content = "a"}},
+       "got '1?222");
+  std::string zip = "PK\3\4" + std::string(26, '\0') + "PK\1\2" + std::string(42, '\0') + "a\nb";
+  zip[30 + 10] = 99;  // a method that nobody knows
+  zip[30 + 28] = 3;
+  zip += "PK\5\6" + std::string(18, '\0');
+  zip[79 + 10] = 1;
+  zip[79 + 16] = 30;
+  tests::write_text(folder_.path() / "unknown.zip", zip);
+  EXPECT_NE(message_of([&] { const Archive archive(folder_.path() / "unknown.zip"); }).find("but 'a?b' is not one"),
+            std::string::npos);
+}
+
 // A zip whose list of files is that of zip64: the plain list would end after 65,535 files.
 TEST_F(ArchiveTest, RefusesAZip64) {
   std::string end(22, '\0');

@@ -172,6 +172,10 @@ TEST_F(SafetensorsTest, RefusesDamagedDescriptions) {
             "the name 'dtype' must stand in the header once, got it twice");
   EXPECT_EQ(sentence(R"({"__metadata__":{"a":1}})", 0), "__metadata__ 'a' must be a string, got number");
   EXPECT_EQ(sentence(R"({"__metadata__":[]})", 0), "__metadata__ must be an object of strings, got array");
+  EXPECT_EQ(sentence(R"({"a\nb":3})", 0), "tensor 'a?b' must be described by an object, got number");
+  const std::string many = sentence("{\"a\":{\"dtype\":\"" + std::string(100000, 'F') + "\"}}", 0);
+  EXPECT_LT(many.size(), 1000);
+  EXPECT_TRUE(many.ends_with("FFF...")) << many;
 }
 
 TEST_F(SafetensorsTest, RefusesGapsOverlapsAndFilesCutShort) {

@@ -111,6 +111,11 @@ TEST_F(TorchFiles, RefusesToCallAnythingElse) {
                 "K\x01u.");
   EXPECT_EQ(refusal(), "it asks to call 'subprocess.Popen', " + sentence);
   EXPECT_FALSE(std::filesystem::exists("bombed"));
+  write_archive(
+      "\x80\x02"
+      "c" +
+      std::string(3000, 'm') + "\nrun\n)R.");
+  EXPECT_EQ(refusal(), "it asks to call '" + std::string(120, 'm') + "...', " + sentence);
 }
 
 TEST_F(TorchFiles, PassesOverPlainDataBesideTheWeights) {

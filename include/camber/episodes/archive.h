@@ -27,7 +27,7 @@ class Archive {
   /// The whole content of one file.
   std::string read(std::size_t index) const;
   /// "folder/pacs.tar: photo/dog/1.jpg", for sentences.
-  std::string where(std::size_t index) const { return path_.string() + ": " + names_[index]; }
+  std::string where(std::size_t index) const;
   const std::filesystem::path& path() const { return path_; }
 
  private:
