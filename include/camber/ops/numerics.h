@@ -3,8 +3,8 @@
 
 namespace camber::ops {
 
-/// The version of the arithmetic of attention and training steps. It grows when a change gives other bits of the same numbers, so that
-/// files and records can say what they were made with; those that say nothing are of version 1.
+/// The version of the arithmetic of attention and training steps. It grows when a change gives other bits of the same
+/// numbers, so that files and records can say what they were made with; those that say nothing are of version 1.
 ///
 ///   1   sums over keys as one running sum
 ///   2   sums over keys in two levels
