@@ -1,8 +1,8 @@
 """A million damaged inputs for every reader, under the address and undefined-behaviour sanitizers, by libFuzzer.
 
-None may crash, take a second of the processor's time, ask for more than 512 MB at once, or bring the process over 768 MB. Executions a second, coverage (edges of
-the code reached) and the largest memory are printed, for each target as it is done, those that take minutes before those
-that take hours. What was cut off goes on with `--targets` and the names of the rest. scripts/fuzz builds the programs and
+None may crash, take a second of the processor's time, ask for more than 512 MB at once, or bring the process over 768 MB.
+Executions a second, coverage (edges of the code reached) and the largest memory are printed, for each target as it is done,
+those that take minutes before those that take hours. What was cut off goes on with `--targets` and the names of the rest. scripts/fuzz builds the programs and
 runs one target alone.
 """
 
@@ -15,7 +15,6 @@ import re
 
 from proofs.programs import Result, run
 from proofs.report import Proof, parts_of
-
 
 # A hundred times slower than a reader: each input is a data set, a run or a study, and each execution a sub-command.
 SLOW = ("study_page", "inspect", "metrics", "faults")
