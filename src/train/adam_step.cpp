@@ -83,7 +83,7 @@ void step_all(torch::optim::Optimizer& optimizer, bool decoupled) {
     const auto& options = static_cast<const Options&>(group.options());
     for (torch::Tensor& parameter : group.params()) {
       if (!parameter.grad().defined()) continue;
-      State& state = state_of<State>(optimizer, parameter);
+      auto& state = state_of<State>(optimizer, parameter);
       state.step(state.step() + 1);
       state.exp_avg(like(state.exp_avg(), parameter));
       state.exp_avg_sq(like(state.exp_avg_sq(), parameter));
