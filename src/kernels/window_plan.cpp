@@ -13,6 +13,9 @@
 namespace camber::kernels {
 namespace {
 
+static_assert(kMostTileRows * kForwardKeys <= std::numeric_limits<std::int16_t>::max(),
+              "WindowStretch::offset must reach every position of a tile");
+
 constexpr std::int64_t kBehindLast = std::numeric_limits<std::int64_t>::max();
 
 // The rows of a tile, each at its first entry that was not placed yet.
