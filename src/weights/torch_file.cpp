@@ -11,6 +11,7 @@
 #include "camber/json/values.h"
 #include "camber/storage/file.h"
 #include "weights/pickle_reader.h"
+#include "weights/torch_archive.h"
 
 namespace camber::weights {
 namespace {
@@ -72,12 +73,6 @@ std::optional<Reach> reach_of(const PickledTensor& tensor) {
   return Reach{count, last + 1};
 }
 
-bool starts_as_zip(const std::filesystem::path& path) {
-  const storage::MappedFile file(path);
-  const auto bytes = file.bytes();
-  return bytes.size() >= 2 && bytes[0] == std::byte{'P'} && bytes[1] == std::byte{'K'};
-}
-
 }  // namespace
 
 struct TorchFile::Content {
@@ -93,9 +88,19 @@ struct TorchFile::Content {
                              std::string(what.substr(0, what.find('\n'))));
   }
 
-  void open() {
-    if (!starts_as_zip(path))
+  // Before LibTorch opens it, and believes what it says.
+  void check_archive() const {
+    const storage::MappedFile file(path);
+    const auto archive = file.bytes();
+    if (archive.size() < 2 || archive[0] != std::byte{'P'} || archive[1] != std::byte{'K'})
       refuse("it is no zip archive: torch before 1.6 wrote others, which torch.load and torch.save renew");
+    const auto largest = largest_stated_size(archive);
+    if (!largest) refuse("its archive is cut short or damaged");
+    if (*largest > bytes) refuse("a file in its archive says to be larger than the archive");
+  }
+
+  void open() {
+    check_archive();
     try {
       reader = std::make_unique<caffe2::serialize::PyTorchStreamReader>(path.string());
     } catch (const std::exception&) {

@@ -94,6 +94,23 @@ TEST_F(TorchFiles, RefusesTensorsBeyondTheirStorage) {
   EXPECT_EQ(refusal(), "tensor 'w' reaches beyond its storage");
 }
 
+// LibTorch would take the memory that an archive states, for some of its files as soon as it is opened.
+TEST_F(TorchFiles, RefusesSizesThatTheArchiveCannotHold) {
+  write_archive(one_tensor(std::string("K\0", 2), "K\x08\x85", "K\x01\x85"));
+  const std::string archive = storage::read_file(folder_ / "file.pth");
+  int entries = 0;
+  for (auto at = archive.find("PK\1\2"); at != std::string::npos; at = archive.find("PK\1\2", at + 1), ++entries) {
+    std::ofstream(folder_ / "file.pth", std::ios::binary)
+        << std::string(archive).replace(at + 24, 4, "\xF6\xFF\xFF\xFF");
+    EXPECT_EQ(refusal(), "a file in its archive says to be larger than the archive");
+    std::ofstream(folder_ / "file.pth", std::ios::binary) << std::string(archive).replace(at, 1, "x");
+    EXPECT_EQ(refusal(), "its archive is cut short or damaged");
+  }
+  EXPECT_GE(entries, 3);
+  std::ofstream(folder_ / "file.pth", std::ios::binary) << archive.substr(0, archive.size() - 1);
+  EXPECT_EQ(refusal(), "its archive is cut short or damaged");
+}
+
 TEST_F(TorchFiles, RefusesToCallAnythingElse) {
   const std::string sentence = "which makes no weights; nothing of it was run";
   write_archive(
