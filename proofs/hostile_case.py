@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -12,9 +13,9 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from proofs.programs import CAMBER, ROOT
+from proofs.programs import CAMBER, ROOT, ProgramFailed
 
 TABLES = "v1.0-simulated"
 REFUSED = (1, 2)  # by a sentence; whether it is the command or a file that is wrong is a matter of taste
@@ -59,6 +60,8 @@ class Case:
     change: Change | None = None
     file_kilobytes: int = 0
     leaves: Sequence[str] = ()  # paths that must not be there afterwards
+    beside: str = ""  # another command that goes on meanwhile, once `begun` is there
+    begun: str = ""
 
 
 def prepare(scene: Scene) -> None:
@@ -98,6 +101,35 @@ def answer_of(case: Case, scene: Scene) -> str:
     if case.change is not None:
         lay_out_data(scene)
         case.change(scene)
+    with contextlib.ExitStack() as ended:
+        if case.beside:
+            ended.enter_context(running(case, scene))
+        return answer_to_command(case, scene)
+
+
+@contextlib.contextmanager
+def running(case: Case, scene: Scene) -> Iterator[None]:
+    """The command beside a case, from the moment at which it has begun; killed in the end."""
+    process = subprocess.Popen(
+        [str(ROOT / CAMBER), *shlex.split(case.beside)],
+        cwd=scene.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        began = time.monotonic()
+        while not (scene.folder / case.begun).exists():
+            if process.poll() is not None or time.monotonic() - began > SECONDS:
+                raise ProgramFailed(f"{case.beside} does not make {case.begun}")
+            time.sleep(0.05)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def answer_to_command(case: Case, scene: Scene) -> str:
     words = [*limits_of(case), str(ROOT / CAMBER), *shlex.split(case.command)]
     with open(scene.folder / "answer", "w+") as out, open(scene.folder / "errors", "w+") as errors:
         process = subprocess.Popen(

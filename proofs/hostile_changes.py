@@ -124,6 +124,10 @@ def leftover_world(scene: Scene) -> None:
     (scene.folder / "k1/samples/left.jpg").write_bytes(b"x")
 
 
+def stopped_run(scene: Scene) -> None:
+    shutil.copytree(scene.folder / "run", scene.folder / "other")
+
+
 def run_with_bad_result(scene: Scene) -> None:
     copy_run(scene)
     (scene.folder / "rx/result.json").write_text('{"clean": "nonsense"}')

@@ -92,6 +92,20 @@ RunFolder RunFolder::open(const std::filesystem::path& path) {
   return folder;
 }
 
+std::string RunFolder::other_environment() const {
+  if (!std::filesystem::exists(environment())) return {};
+  const auto began = nlohmann::json::parse(storage::read_file(environment()), nullptr, false);
+  const Environment now = Environment::of_this_program();
+  const auto threads = began.find("threads"), instructions = began.find("instruction_set");
+  if (!began.is_object() || threads == began.end() || !threads->is_number_integer() || instructions == began.end() ||
+      !instructions->is_string())
+    return config::sentence(environment().string(), " does not say with how many threads the run began");
+  if (*threads == now.threads && *instructions == now.instruction_set) return {};
+  return config::sentence("this run began with ", threads->dump(), *threads == 1 ? " thread on " : " threads on ",
+                          instructions->dump(), " and goes on with ", now.threads, " on \"", now.instruction_set,
+                          "\": its last bits may differ from those of one run");
+}
+
 bool RunFolder::can_resume(const std::filesystem::path& path, const std::string& config) {
   const RunFolder folder(path);
   const CheckpointFolder checkpoints = folder.checkpoints();

@@ -62,7 +62,8 @@ void RunSession::resume() {
     for (const std::string& refused : resumed->refused) say(refused);
     say(config::sentence("continues from ", resumed->path.string(), " at step ", loop_.step()));
     const std::string other = weights::numerics_sentence("this checkpoint", resumed->info.numerics);
-    if (!other.empty()) say(other);
+    for (const std::string& sentence : {other, folder_->other_environment()})
+      if (!sentence.empty()) say(sentence);
   }
   // The rules stand where they stood at the checkpoint, not where the killed run left them.
   past_ = health::read_records(folder_->metrics_jsonl());

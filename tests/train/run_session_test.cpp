@@ -3,9 +3,11 @@
 #include <stdexcept>
 
 #include <camber/health/records.h>
+#include <camber/storage/atomic_file.h>
 #include <camber/storage/file.h>
 #include <camber/train/run_session.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "train/tiny_model.h"
 
@@ -83,6 +85,25 @@ TEST(RunSession, GoesOnFromTheLastSoundCheckpointAndSaysWhatItRefused) {
   EXPECT_TRUE(resumed.train());
   EXPECT_EQ(steps_in(out / "metrics.jsonl"), steps_in(unbroken / "metrics.jsonl"));
   EXPECT_EQ(storage::read_file(last), storage::read_file(RunFolder::open(unbroken).checkpoints().last()));
+}
+
+TEST(RunSession, SaysWithWhichOtherThreadsItGoesOn) {
+  const testing::TemporaryFolder folder("threads");
+  const auto out = folder.path() / "run", file = out / "environment.json";
+  {
+    SessionRun stopped({.out = out}, 12);
+    EXPECT_FALSE(stopped.train());
+  }
+  const auto environment = nlohmann::json::parse(storage::read_file(file));
+  EXPECT_FALSE(SessionRun({.out = out, .resume = true}).has_said("began")) << "as it began";
+  auto other = environment;
+  other["threads"] = 77;
+  storage::write_file(file, other.dump());
+  EXPECT_TRUE(SessionRun({.out = out, .resume = true}).has_said("this run began with 77 threads"));
+  for (const char* damaged : {"{", "[1]", R"({"threads": "many"})"}) {
+    storage::write_file(file, damaged);
+    EXPECT_TRUE(SessionRun({.out = out, .resume = true}).has_said("does not say with how many threads")) << damaged;
+  }
 }
 
 TEST(RunSession, KeepsItsStartWhereAskedTo) {

@@ -60,6 +60,9 @@ class RunFolder {
   static std::filesystem::path lock_of(const std::filesystem::path& path) { return path / "lock"; }
   static std::filesystem::path checkpoints_of(const std::filesystem::path& path) { return path / "checkpoints"; }
   CheckpointFolder checkpoints() const { return CheckpointFolder(checkpoints_of(path_)); }
+  /// One sentence when the run began with other threads or another instruction set, with which its last bits differ;
+  /// empty when it did not, or does not say.
+  std::string other_environment() const;
 
  private:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
