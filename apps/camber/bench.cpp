@@ -156,6 +156,7 @@ void register_grid(Command& bench) {
   command.option("--seconds", options->seconds, "for each cell, both sides in turns; the best run counts");
   command.option("--repeats", options->repeats, "runs of a cell at least");
   command.option("--problems", options->problems, "also causal, window (Swin), T5 and pair-bias attention");
+  command.option("--rows", options->rows_file, "a file that keeps every row, so that a stopped run goes on");
   command.option("--clock", *clock, "wall, or processor: its time divided by the threads");
   command.option("--only", options->only, "only cells whose name contains one of these words");
   command.run(

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "benchmarks/grid_peer.h"
+#include "benchmarks/grid_rows.h"
 
 namespace camber::benchmarks {
 namespace {
@@ -151,9 +152,18 @@ GridBench bench_grid(const GridBenchOptions& options, const BenchProgress& progr
   if (cells.empty())
     throw std::invalid_argument("only must be part of a cell's name (none/inference/float32/B1/Q900/K22384), got '" +
                                 (options.only.empty() ? std::string() : options.only.front()) + "'");
+  GridRows measured(options.rows_file, bench);
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (progress) progress(static_cast<std::int64_t>(i), static_cast<std::int64_t>(cells.size()), cells[i].name());
-    (i < of_grid ? bench.rows : bench.problems).push_back(time_cell(cells[i], bench.options));
+    GridRow row{.cell = cells[i]};
+    if (const GridRow* earlier = measured.find(cells[i])) {
+      row.ours = earlier->ours;
+      row.theirs = earlier->theirs;
+    } else {
+      row = time_cell(cells[i], bench.options);
+      measured.add(row);
+    }
+    (i < of_grid ? bench.rows : bench.problems).push_back(row);
   }
   return bench;
 }

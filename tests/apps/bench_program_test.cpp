@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -97,6 +98,31 @@ TEST_F(BenchProgram, ComparesAGridOfSizesWithTorch) {
   // Cells beyond the reference size are left out.
   const Answer large = call("bench grid --batches 64 --queries 900 --keys 22384");
   EXPECT_EQ(large.code, 2) << large.output;
+}
+
+TEST_F(BenchProgram, AStoppedGridGoesOn) {
+  const std::string rows = (folder_ / "rows.csv").string();
+  const auto grid = [&](const std::string& more) {
+    return call("bench grid --batches 1 --keys 16 --types float32 --seconds 0 --only inference --format json --rows " +
+                rows + " " + more);
+  };
+  const Answer first = grid("--queries 1");
+  ASSERT_EQ(first.code, 0) << first.errors;
+  const Answer whole = grid("--queries 1,8");
+  ASSERT_EQ(whole.code, 0) << whole.errors;
+  const auto part = nlohmann::json::parse(first.output).at("rows"),
+             all = nlohmann::json::parse(whole.output).at("rows");
+  ASSERT_EQ(part.size(), 2U);
+  ASSERT_EQ(all.size(), 4U);
+  for (std::size_t i = 0; i < part.size(); ++i) EXPECT_EQ(part[i], all[2 * i]);  // as it was, to the bit
+  const Answer otherwise = grid("--queries 1 --repeats 7");
+  EXPECT_EQ(otherwise.code, 2);
+  EXPECT_TRUE(otherwise.errors.starts_with("camber: [bench grid] --rows must be a new file or rows measured as now"))
+      << otherwise.errors;
+  std::ofstream(rows, std::ios::app) << "nonsense\n";
+  const Answer damaged = grid("--queries 1");
+  EXPECT_EQ(damaged.code, 2);
+  EXPECT_NE(damaged.errors.find("got 'nonsense'"), std::string::npos) << damaged.errors;
 }
 
 TEST_F(BenchProgram, BadInputIsAnsweredWithASentence) {

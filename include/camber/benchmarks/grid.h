@@ -23,6 +23,9 @@ struct GridBenchOptions {
   std::uint64_t seed = 0;
   bool problems = false;            ///< also causal attention, window attention, T5 and a pair bias
   std::vector<std::string> only{};  ///< cells whose name contains one of these words; empty: all
+  /// Every row is added to this file as soon as it is measured, and rows that it holds are not measured again; empty:
+  /// none.
+  std::string rows_file{};
 
   /// Throws std::invalid_argument with one sentence.
   void validate() const;
