@@ -1,11 +1,13 @@
 #include "camber/json/scanner.h"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "camber/storage/file.h"
@@ -18,7 +20,14 @@ namespace camber::json {
 namespace {
 
 constexpr std::size_t kBlock = 64;
-constexpr std::size_t kBuffer = std::size_t{1} << 18;
+constexpr std::size_t kLargestBuffer = std::size_t{1} << 18;
+
+// As large as the file where that is small: a data set has thirteen tables, most of them of a few rows.
+std::size_t buffer_for(int file) {
+  struct stat status {};
+  if (fstat(file, &status) != 0 || status.st_size < 0) return kLargestBuffer;
+  return std::clamp<std::size_t>(static_cast<std::size_t>(status.st_size), kBlock, kLargestBuffer);
+}
 
 bool is_space(char c) {
   return c == ' ' || c == '\n' || c == '\t' || c == '\r';
@@ -136,9 +145,10 @@ class BracketBalance {
 }  // namespace
 
 Scanner::Scanner(std::filesystem::path path)
-    : path_(std::move(path)), buffer_(std::make_unique_for_overwrite<char[]>(kBuffer)) {
-  file_ = storage::open_regular_file(path_);
-}
+    : path_(std::move(path)),
+      file_(storage::open_regular_file(path_)),
+      capacity_(buffer_for(file_)),
+      buffer_(std::make_unique_for_overwrite<char[]>(capacity_)) {}
 
 Scanner::~Scanner() {
   ::close(file_);
@@ -153,7 +163,7 @@ bool Scanner::refill() {
   consumed_ += filled_;
   cursor_ = filled_ = 0;
   for (;;) {
-    const ssize_t count = ::read(file_, buffer_.get(), kBuffer);
+    const ssize_t count = ::read(file_, buffer_.get(), capacity_);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) refuse(std::string("cannot be read: ") + std::strerror(errno));
     filled_ = static_cast<std::size_t>(count);

@@ -211,10 +211,11 @@ struct Origin {
 /// Fills a struct from a checked tree and calls validate() of every struct in it.
 template <OptionStruct Options>
 Options from_value(const Value& tree, const Options& defaults = {}) {
-  Value complete = to_value(describe(defaults));
+  const Description described = describe(defaults);
+  Value complete = to_value(described);
   overlay(complete, tree);
-  apply_presets(complete, describe(defaults));
-  check(complete, describe(defaults));
+  apply_presets(complete, described);
+  check(complete, described);
   Options options = defaults;
   detail::assign_field(options, complete, "");
   return options;

@@ -40,7 +40,8 @@ class Scanner {
   void append_taken(std::string& text, std::size_t count);
 
   std::filesystem::path path_;
-  int file_ = -1;
+  int file_;
+  std::size_t capacity_;
   std::unique_ptr<char[]> buffer_;
   std::size_t cursor_ = 0, filled_ = 0;
   std::uint64_t consumed_ = 0;  // bytes of the file before the buffer
