@@ -183,10 +183,8 @@ std::vector<std::string> list_words() {
 }
 
 void run_lists(Bytes bytes) {
-  static const TemporaryFolder folder(fast_folder());
-  for (const auto& [path, content] : list_files()) write_text(folder.path() / path, content);
-  for (const auto& [path, content] : separated_files(text_of(bytes)))
-    if (list_files().contains(path)) write_text(folder.path() / path, content);
+  static ChangedFolder folder(list_files());
+  folder.change(bytes);
   refuse_in_a_sentence([&] {
     const episodes::ExampleSet set = episodes::read_libfewshot({.path = folder.path(), .size = 4}, "train");
     for (const std::string& origin : set.origins)

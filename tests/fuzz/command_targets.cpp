@@ -18,29 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder of sound files, of which each input replaces some.
-class ChangedFolder {
- public:
-  explicit ChangedFolder(Files sound) : sound_(std::move(sound)) {
-    for (const auto& [path, content] : sound_) write_text(folder_.path() / path, content);
-  }
-  const fs::path& path() const { return folder_.path(); }
-  void change(Bytes bytes) {
-    for (const std::string& path : changed_) write_text(folder_.path() / path, sound_.at(path));
-    changed_.clear();
-    for (const auto& [path, content] : separated_files(text_of(bytes))) {
-      if (!sound_.contains(path)) continue;
-      write_text(folder_.path() / path, content);
-      changed_.push_back(path);
-    }
-  }
-
- private:
-  TemporaryFolder folder_{fast_folder()};
-  Files sound_;
-  std::vector<std::string> changed_;
-};
-
 std::string table_path(const std::string& name) {
   return kSmallVersion + "/" + name + ".json";
 }
@@ -51,13 +28,19 @@ std::string box_of(const std::string& token) {
          R"( "detection_name": "car", "detection_score": 0.5, "attribute_name": "vehicle.moving"})";
 }
 
+// One scene of two samples: every execution reads all of it.
 Files dataset_files() {
   Files files;
-  for (const auto& [name, text] : small_tables()) files[table_path(name)] = text;
-  files[kSmallVersion + "/splits.json"] = R"({"train": ["small-0"], "val": ["small-1"]})";
+  for (const auto& [name, text] : small_tables(1, 2)) files[table_path(name)] = text;
+  files[kSmallVersion + "/splits.json"] = R"({"train": [], "val": ["small-0"]})";
   files["maps/small.png"] = "a map";
-  files["results.json"] = R"({"meta": {"use_lidar": true}, "results": {"sample-1-0": [)" + box_of("sample-1-0") +
-                          R"(], "sample-1-1": [], "sample-1-2": []}})";
+  // Two classes at two distances: the official ten at four make pages of curves, and an execution ten times as long.
+  files["evaluation.json"] =
+      R"({"class_range": {"car": 50, "pedestrian": 40.5}, "dist_fcn": "center_distance", "dist_ths": [1, 2.0],)"
+      R"( "dist_th_tp": 2.0, "min_recall": 0.1, "min_precision": 0.1, "max_boxes_per_sample": 500,)"
+      R"( "mean_ap_weight": 5})";
+  files["results.json"] = R"({"meta": {"use_lidar": true}, "results": {"sample-0-0": [)" + box_of("sample-0-0") +
+                          R"(], "sample-0-1": []}})";
   return files;
 }
 
@@ -69,7 +52,7 @@ std::vector<std::string> dataset_seeds() {
         std::vector{table_path("sample"), table_path("scene"), kSmallVersion + "/splits.json"},
         std::vector{table_path("sample_annotation"), table_path("instance"), table_path("category")},
         std::vector{table_path("ego_pose"), table_path("sensor"), table_path("map")},
-        std::vector<std::string>{"results.json"}}) {
+        std::vector<std::string>{"results.json", "evaluation.json"}}) {
     Files chosen;
     for (const std::string& path : some) chosen[path] = files.at(path);
     seeds.push_back(joined_files(chosen));
@@ -81,7 +64,7 @@ std::vector<std::string> dataset_seeds() {
 Files all_dataset_files() {
   Files files = dataset_files();
   const TemporaryFolder whole(fast_folder());
-  write_small_world(whole.path());
+  write_small_world(whole.path(), small_tables(1, 2));
   for (const auto& entry : fs::recursive_directory_iterator(whole.path())) {
     const std::string name = entry.path().lexically_relative(whole.path()).generic_string();
     if (entry.is_regular_file() && !files.contains(name)) files[name] = storage::read_file(entry.path());
@@ -112,6 +95,7 @@ void run_metrics(Bytes bytes) {
     const eval::MetricsReport report = eval::evaluate_results({.results = dataset_folder().path() / "results.json",
                                                                .data = dataset_folder().path(),
                                                                .version = kSmallVersion,
+                                                               .config = dataset_folder().path() / "evaluation.json",
                                                                .threads = 1});
     to_text(report);
     to_json(report);
@@ -201,9 +185,12 @@ std::vector<std::string> study_seeds() {
 void run_study(Bytes bytes) {
   static ChangedFolder folder(study_files());
   folder.change(bytes);
+  // The page and the images read the same files: one of them for each input.
   refuse_in_a_sentence([&] {
-    report::to_html(report::study_page(folder.path()));
-    report::study_images(study::read_study(folder.path()));
+    if (bytes.size() % 2 == 0)
+      report::to_html(report::study_page(folder.path()));
+    else
+      report::study_images(study::read_study(folder.path()));
   });
 }
 

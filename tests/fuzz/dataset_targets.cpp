@@ -148,7 +148,8 @@ const Files& kitti_files() {
        "Pedestrian 0.00 2 0.21 423.17 173.67 433.17 224.03 1.60 0.38 0.30 -5.87 1.63 23.11 -0.03\n"
        "DontCare -1 -1 -10 503.89 169.71 590.61 190.13 -1 -1 -1 -1000 -1000 -1000 -10\n"},
       {"ImageSets/train.txt", "000000\n"},
-      {"velodyne/000000.bin", std::string(32, '\x3d')}};
+      {"velodyne/000000.bin", std::string(32, '\x3d')},
+      {"image_2/notes.txt", "no image is needed"}};
   return files;
 }
 
@@ -157,13 +158,11 @@ std::vector<std::string> kitti_seeds() {
 }
 
 void run_kitti(Bytes bytes) {
-  static const TemporaryFolder folder(fast_folder());
-  const std::filesystem::path from = folder.path() / "from", to = folder.path() / "to";
+  static ChangedFolder folder(kitti_files());
+  static const TemporaryFolder written(fast_folder());
+  const std::filesystem::path &from = folder.path(), to = written.path() / "to";
   std::filesystem::remove_all(to);
-  for (const auto& [path, content] : kitti_files()) write_text(from / path, content);
-  for (const auto& [path, content] : separated_files(text_of(bytes)))
-    if (kitti_files().contains(path)) write_text(from / path, content);
-  std::filesystem::create_directories(from / "image_2");
+  folder.change(bytes);
   refuse_in_a_sentence([&] {
     const nuscenes::KittiImport imported = nuscenes::import_kitti(from, to, {.threads = 1});
     // What was written must be what we read.

@@ -1,5 +1,7 @@
 #include "fuzz/fuzzing.h"
 
+#include <fstream>
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -143,6 +145,25 @@ std::vector<std::pair<std::string, std::string>> separated_files(std::string_vie
     files.emplace_back(part.substr(0, part.find('\n')), part.substr(part.find('\n') + 1));
   }
   return files;
+}
+
+ChangedFolder::ChangedFolder(Files sound) : sound_(std::move(sound)) {
+  for (const auto& [path, content] : sound_) write_text(folder_.path() / path, content);
+}
+
+void ChangedFolder::change(Bytes bytes) {
+  for (const std::string& path : changed_) write(path, sound_.at(path));
+  changed_.clear();
+  for (const auto& [path, content] : separated_files(text_of(bytes))) {
+    if (!sound_.contains(path)) continue;
+    write(path, content);
+    changed_.push_back(path);
+  }
+}
+
+// Its folder is there.
+void ChangedFolder::write(const std::string& path, const std::string& content) const {
+  std::ofstream(folder_.path() / path, std::ios::binary) << content;
 }
 
 }  // namespace camber::tests

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fuzz/targets.h"
+#include "nuscenes/small_world.h"
 
 /// What the fuzz targets share.
 namespace camber::tests {
@@ -46,6 +47,22 @@ std::vector<std::string> binary_words();
 using Files = std::map<std::string, std::string>;
 std::string joined_files(const Files& files);
 std::vector<std::pair<std::string, std::string>> separated_files(std::string_view text);
+
+/// A folder in memory of sound files, of which each input replaces some.
+class ChangedFolder {
+ public:
+  explicit ChangedFolder(Files sound);
+  const std::filesystem::path& path() const { return folder_.path(); }
+  /// Writes the files of the input that the folder knows; what the input before changed is sound again.
+  void change(Bytes bytes);
+
+ private:
+  void write(const std::string& path, const std::string& content) const;
+
+  TemporaryFolder folder_{fast_folder()};
+  Files sound_;
+  std::vector<std::string> changed_;
+};
 
 /// Tables of a data set, results, evaluation configurations, KITTI's text.
 std::vector<FuzzTarget> dataset_targets();

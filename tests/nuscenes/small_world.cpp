@@ -29,11 +29,10 @@ std::string table_of(const std::vector<Row>& rows) {
   return text + "]";
 }
 
-constexpr int kScenes = 2, kSamples = 3;
 constexpr std::int64_t kStart = 1532402927647951, kStep = 512345;  // microseconds
 
-std::string sample_token(int scene, int sample) {
-  return sample < 0 || sample >= kSamples ? "" : "sample-" + std::to_string(scene) + "-" + std::to_string(sample);
+std::string sample_token(int scene, int sample, int samples) {
+  return sample < 0 || sample >= samples ? "" : "sample-" + std::to_string(scene) + "-" + std::to_string(sample);
 }
 
 struct TestSensor {
@@ -44,13 +43,13 @@ constexpr TestSensor kSensors[] = {
     {"LIDAR_TOP", "lidar", 0, 0}, {"CAM_FRONT", "camera", 160, 90}, {"CAM_BACK", "camera", 96, 64}};
 
 // The LiDAR delivers twice a sample: a sweep, then the key frame.
-void add_sample_data(std::vector<Row>& rows, std::vector<Row>& poses, int scene, int sample) {
+void add_sample_data(std::vector<Row>& rows, std::vector<Row>& poses, int scene, int sample, int samples) {
   for (const TestSensor& sensor : kSensors) {
     const bool lidar = std::strcmp(sensor.modality, "lidar") == 0;
     for (int part = lidar ? 0 : 1; part < 2; ++part) {
       const bool key = part == 1;
       const auto token = [&](int number) {
-        const int count = lidar ? 2 * kSamples : kSamples;
+        const int count = lidar ? 2 * samples : samples;
         if (number < 0 || number >= count) return std::string();
         return "data-" + std::to_string(scene) + "-" + sensor.channel + "-" + std::to_string(number);
       };
@@ -63,7 +62,7 @@ void add_sample_data(std::vector<Row>& rows, std::vector<Row>& poses, int scene,
                        {"translation", "[" + std::to_string(100 + sample + 0.5 * part) + ", 200.0, 0.0]"},
                        {"rotation", "[1.0, 0.0, 0.0, 0.0]"}});
       rows.push_back({{"token", quoted(token(number))},
-                      {"sample_token", quoted(sample_token(scene, sample))},
+                      {"sample_token", quoted(sample_token(scene, sample, samples))},
                       {"ego_pose_token", quoted(pose)},
                       {"calibrated_sensor_token", quoted(std::string("calibration-") + sensor.channel)},
                       {"timestamp", std::to_string(time)},
@@ -79,17 +78,17 @@ void add_sample_data(std::vector<Row>& rows, std::vector<Row>& poses, int scene,
   }
 }
 
-void add_annotations(std::vector<Row>& rows, int scene, int sample) {
+void add_annotations(std::vector<Row>& rows, int scene, int sample, int samples) {
   constexpr const char* kAttributes[] = {"[\"attribute-moving\"]", "[]", "[\"attribute-standing\"]"};
   for (int object = 0; object < 3; ++object) {
     const auto token = [&](int s) {
-      return s < 0 || s >= kSamples || object == 1
+      return s < 0 || s >= samples || object == 1
                  ? std::string()
                  : "annotation-" + std::to_string(scene) + "-" + std::to_string(object) + "-" + std::to_string(s);
     };
     if (object == 1 && sample > 0) continue;  // seen once
     rows.push_back({{"token", quoted(object == 1 ? "annotation-" + std::to_string(scene) + "-1-0" : token(sample))},
-                    {"sample_token", quoted(sample_token(scene, sample))},
+                    {"sample_token", quoted(sample_token(scene, sample, samples))},
                     {"instance_token", quoted("instance-" + std::to_string(scene) + "-" + std::to_string(object))},
                     {"visibility_token", quoted(std::to_string(object + 1))},
                     {"attribute_tokens", kAttributes[object]},
@@ -134,40 +133,40 @@ void add_fixed_tables(TableTexts& tables) {
 
 }  // namespace
 
-TableTexts small_tables() {
+TableTexts small_tables(int scene_count, int samples) {
   TableTexts tables;
   add_fixed_tables(tables);
-  std::vector<Row> scenes, samples, data, poses, annotations, instances;
+  std::vector<Row> scenes, sample_rows, data, poses, annotations, instances;
   constexpr const char* kCategories[] = {"category-car", "category-cone", "category-adult"};
-  for (int scene = 0; scene < kScenes; ++scene) {
+  for (int scene = 0; scene < scene_count; ++scene) {
     scenes.push_back({{"token", quoted("scene-" + std::to_string(scene))},
                       {"log_token", "\"log\""},
-                      {"nbr_samples", std::to_string(kSamples)},
-                      {"first_sample_token", quoted(sample_token(scene, 0))},
-                      {"last_sample_token", quoted(sample_token(scene, kSamples - 1))},
+                      {"nbr_samples", std::to_string(samples)},
+                      {"first_sample_token", quoted(sample_token(scene, 0, samples))},
+                      {"last_sample_token", quoted(sample_token(scene, samples - 1, samples))},
                       {"name", quoted("small-" + std::to_string(scene))},
                       {"description", "\"a \\\"small\\\" scene, \\u00e9\""}});
     for (int object = 0; object < 3; ++object) {
       const std::string prefix = "annotation-" + std::to_string(scene) + "-" + std::to_string(object) + "-";
       instances.push_back({{"token", quoted("instance-" + std::to_string(scene) + "-" + std::to_string(object))},
                            {"category_token", quoted(kCategories[object])},
-                           {"nbr_annotations", object == 1 ? "1" : "3"},
+                           {"nbr_annotations", object == 1 ? "1" : std::to_string(samples)},
                            {"first_annotation_token", quoted(prefix + "0")},
-                           {"last_annotation_token", quoted(prefix + (object == 1 ? "0" : "2"))}});
+                           {"last_annotation_token", quoted(prefix + std::to_string(object == 1 ? 0 : samples - 1))}});
     }
-    for (int sample = 0; sample < kSamples; ++sample) {
-      samples.push_back(
-          {{"token", quoted(sample_token(scene, sample))},
+    for (int sample = 0; sample < samples; ++sample) {
+      sample_rows.push_back(
+          {{"token", quoted(sample_token(scene, sample, samples))},
            {"timestamp", std::to_string(kStart + std::int64_t{10000000} * scene + std::int64_t{kStep} * sample)},
-           {"prev", quoted(sample_token(scene, sample - 1))},
-           {"next", quoted(sample_token(scene, sample + 1))},
+           {"prev", quoted(sample_token(scene, sample - 1, samples))},
+           {"next", quoted(sample_token(scene, sample + 1, samples))},
            {"scene_token", quoted("scene-" + std::to_string(scene))}});
-      add_sample_data(data, poses, scene, sample);
-      add_annotations(annotations, scene, sample);
+      add_sample_data(data, poses, scene, sample, samples);
+      add_annotations(annotations, scene, sample, samples);
     }
   }
   tables["scene"] = table_of(scenes);
-  tables["sample"] = table_of(samples);
+  tables["sample"] = table_of(sample_rows);
   tables["sample_data"] = table_of(data);
   tables["ego_pose"] = table_of(poses);
   tables["sample_annotation"] = table_of(annotations);
@@ -201,14 +200,14 @@ void write_small_world(const std::filesystem::path& root, const TableTexts& tabl
   std::map<std::string, std::vector<std::uint8_t>> jpegs;
   for (const TestSensor& sensor : kSensors)
     if (sensor.width > 0) jpegs[sensor.channel] = make_jpeg(sensor.width, sensor.height);
-  for (int scene = 0; scene < kScenes; ++scene) {
+  for (int scene = 0; scene < kSmallScenes; ++scene) {
     const std::string prefix = "data-" + std::to_string(scene) + "-";
-    for (int i = 0; i < 2 * kSamples; ++i)
+    for (int i = 0; i < 2 * kSmallSamples; ++i)
       write_bytes(root / (i % 2 == 1 ? "samples" : "sweeps") / "LIDAR_TOP" /
                       (prefix + "LIDAR_TOP-" + std::to_string(i) + ".pcd.bin"),
                   make_lidar(100));
     for (const auto& [channel, bytes] : jpegs)
-      for (int i = 0; i < kSamples; ++i)
+      for (int i = 0; i < kSmallSamples; ++i)
         write_bytes(root / "samples" / channel / (prefix + channel + "-" + std::to_string(i) + ".jpg"), bytes);
   }
 }

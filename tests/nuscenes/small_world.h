@@ -11,8 +11,10 @@ namespace camber::tests {
 
 using TableTexts = std::map<std::string, std::string>;  // table name -> JSON
 
+inline constexpr int kSmallScenes = 2, kSmallSamples = 3;
+
 /// The thirteen tables.
-TableTexts small_tables();
+TableTexts small_tables(int scenes = kSmallScenes, int samples = kSmallSamples);
 
 /// A folder that is removed with the object.
 class TemporaryFolder {
