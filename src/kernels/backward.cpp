@@ -6,6 +6,7 @@
 
 #include "kernels/dispatch.h"
 #include "kernels/key_plan.h"
+#include "kernels/laid_table.h"
 #include "kernels/slots.h"
 #include "kernels/window_plan.h"
 
@@ -133,15 +134,42 @@ class WaveArrays {
   std::int64_t size_ = 0;
 };
 
+void run_wave(const KernelTable& kernels, const BackwardJob& job) {
+  const ParallelFor& parallel = job.problem.parallel;
+  const std::int64_t rows_of_heads = job.wave.batches * job.wave.heads;
+  const auto prepare = [&](std::int64_t index, std::byte*) { kernels.backward_prepare(job, index); };
+  const auto task = [&](std::int64_t index, std::byte* scratch) { kernels.backward_task(job, index, scratch); };
+  const auto finish = [&](std::int64_t index, std::byte*) { kernels.backward_finish(job, index); };
+  const std::int64_t tasks = rows_of_heads / job.group_heads;
+  if (job.ranges == 1) {  // a task's heads are its own: what it prepares is still in the cache
+    run_tasks(parallel, tasks, kernels.backward_scratch(job), [&](std::int64_t index, std::byte* scratch) {
+      for (std::int64_t h = 0; h < job.group_heads; ++h) prepare(index * job.group_heads + h, scratch);
+      task(index, scratch);
+      for (std::int64_t h = 0; h < job.group_heads; ++h) finish(index * job.group_heads + h, scratch);
+    });
+  } else {
+    run_tasks(parallel, rows_of_heads, 0, prepare);
+    run_tasks(parallel, job.ranges * tasks, kernels.backward_scratch(job), task);
+    run_tasks(parallel, rows_of_heads, 0, finish);
+  }
+  if (job.gradients.table_value == nullptr) return;
+  const std::int64_t first = job.problem.table.heads == 1 ? 0 : job.wave.head;
+  run_tasks(parallel, job.problem.table.heads == 1 ? 1 : job.wave.heads, 0,
+            [&](std::int64_t index, std::byte*) { kernels.backward_finish_table(job, first + index); });
+}
+
 }  // namespace
 
 void backward(const AttentionProblem& problem, const BackwardInput& input, const Gradients& gradients) {
   backward(problem, input, gradients, chosen_isa());
 }
 
-void backward(const AttentionProblem& whole, const BackwardInput& input, const Gradients& gradients, Isa isa) {
+void backward(const AttentionProblem& whole, const BackwardInput& input, const Gradients& wanted, Isa isa) {
   const KernelTable& kernels = kernels_for(whole, isa);
   AttentionProblem problem = whole;
+  LaidTable table(problem);
+  Gradients gradients = wanted;
+  gradients.table_value = table.room_for(wanted.table_value);
   problem.parallel.slots = slots_for(whole, 5);
   const KeyPlans plans(problem, kBackwardKeys, problem.segments.value != nullptr);
   if (problem.batches * problem.heads == 0) return;
@@ -173,20 +201,9 @@ void backward(const AttentionProblem& whole, const BackwardInput& input, const G
     windows.build(problem, plans, {wave.batch, wave.batches, wave.query, wave.queries}, kernels.tile_rows,
                   kernels.lanes, kBackwardKeys);
     job.windows = windows.plan();
-    run_tasks(
-        problem.parallel, wave.batches * wave.heads, 0,
-        [&](std::int64_t index, std::byte*) { kernels.backward_prepare(job, index); });
-    run_tasks(
-        problem.parallel, job.ranges * wave.batches * (wave.heads / job.group_heads), kernels.backward_scratch(job),
-        [&](std::int64_t index, std::byte* scratch) { kernels.backward_task(job, index, scratch); });
-    run_tasks(problem.parallel, wave.batches * wave.heads, 0,
-              [&](std::int64_t index, std::byte*) { kernels.backward_finish(job, index); });
-    if (gradients.table_value != nullptr) {
-      const std::int64_t first = problem.table.heads == 1 ? 0 : wave.head;
-      run_tasks(problem.parallel, problem.table.heads == 1 ? 1 : wave.heads, 0,
-                [&](std::int64_t index, std::byte*) { kernels.backward_finish_table(job, first + index); });
-    }
+    run_wave(kernels, job);
   }
+  table.gather(problem, wanted.table_value);
 }
 
 }  // namespace camber::kernels

@@ -125,7 +125,7 @@ template <class Visit>
 inline __attribute__((always_inline)) void for_table(const AttentionProblem& problem, std::int64_t query,
                                                      const KeyPlan& plan, const KeyBlock& block, const Visit& visit) {
   const TableBias& table = problem.table;
-  if (table.index == nullptr) {
+  if (table.query_code != nullptr) {
     const std::int32_t code = table.query_code[query];
     for (int c = 0; c < block.code_count; ++c) {
       const CodeSpan& span = plan.codes[block.first_code + c];
@@ -136,9 +136,15 @@ inline __attribute__((always_inline)) void for_table(const AttentionProblem& pro
   }
   for (int r = 0; r < block.run_count; ++r) {
     const KeyRun& run = plan.runs[block.first_run + r];
-    const std::int32_t* indices = table.index + query * problem.keys + run.key;
-    for (int i = 0; i < run.count; i += kLanes)
-      visit(run.position + i, run.count - i < kLanes ? run.count - i : kLanes, 0, indices + i);
+    const std::int64_t pair = query * problem.keys + run.key;
+    const std::int32_t* indices = table.index == nullptr ? nullptr : table.index + pair;
+    for (int i = 0; i < run.count; i += kLanes) {
+      const int count = run.count - i < kLanes ? run.count - i : kLanes;
+      if (indices == nullptr)
+        visit(run.position + i, count, static_cast<int>(pair) + i, nullptr);
+      else
+        visit(run.position + i, count, 0, indices + i);
+    }
   }
 }
 

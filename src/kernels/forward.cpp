@@ -4,6 +4,7 @@
 #include "camber/kernels/attention.h"
 #include "kernels/dispatch.h"
 #include "kernels/key_plan.h"
+#include "kernels/laid_table.h"
 #include "kernels/slots.h"
 #include "kernels/window_plan.h"
 
@@ -71,9 +72,11 @@ void forward(const AttentionProblem& problem, const ForwardResult& result) {
   forward(problem, result, chosen_isa());
 }
 
-void forward(const AttentionProblem& problem, const ForwardResult& result, Isa isa) {
-  const KernelTable& kernels = kernels_for(problem, isa);
-  if (problem.batches * problem.heads * problem.queries == 0) return;
+void forward(const AttentionProblem& whole, const ForwardResult& result, Isa isa) {
+  const KernelTable& kernels = kernels_for(whole, isa);
+  if (whole.batches * whole.heads * whole.queries == 0) return;
+  AttentionProblem problem = whole;
+  const LaidTable table(problem);
   ForwardJob job{};
   job.problem = problem;
   job.problem.parallel.slots = slots_for(problem, 2);

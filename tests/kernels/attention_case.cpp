@@ -315,6 +315,15 @@ std::vector<Case> feature_cases() {
   add("table_of_offsets", [](Case& c) { c.table_heads = 0, c.table_form = 1, c.queries = c.keys = 49; });
   add("table_shared_by_heads", [](Case& c) { c.table_heads = 1, c.removed = 0.1; });
   add("table_by_index", [](Case& c) { c.table_heads = 0, c.table_form = 2, c.mask_batches = c.mask_heads = 1; });
+  // From eight batches on a small table is written out once.
+  add("table_of_many_batches", [](Case& c) {
+    c.table_heads = 0, c.table_form = 1, c.queries = c.keys = 49, c.batches = 9, c.mask_batches = 0, c.mask_heads = 1;
+  });
+  add("table_of_many_batches_by_index", [](Case& c) {
+    c.table_heads = 1, c.table_form = 2, c.batches = 8, c.queries = 70, c.keys = 130, c.removed = 0.1, c.padding = true;
+    c.blocked_batches = c.blocked_heads = 1, c.type = ElementType::bfloat16;
+  });
+  add("table_of_many_batches_few", [](Case& c) { c.table_heads = 0, c.batches = 8, c.queries = 2; });
   add("table_and_everything", [](Case& c) {
     c.table_heads = 0, c.table_form = 1, c.row_lengths = 2, c.window_heads = 1, c.segments = 6, c.segment_heads = 1;
     c.mask_batches = 0, c.mask_heads = 1, c.blocked_batches = c.blocked_heads = 1, c.padding = c.lengths = true;

@@ -45,11 +45,12 @@ struct SegmentBias {
 };
 
 /// A bias out of a table, shared by the batches: value[head][index], where the index of (query i, key j) is
-/// key_code[j] - query_code[i], or index[i * K + j]; 0 .. size - 1. Absent when value is null.
+/// key_code[j] - query_code[i], or index[i * K + j], or without either i * K + j itself; 0 .. size - 1. Absent when value
+/// is null.
 struct TableBias {
   const float* value = nullptr;  // [heads, size]; -inf removes
   std::int64_t heads = 1, size = 0;
-  const std::int32_t* index = nullptr;       // [Q, K], or null: by the codes
+  const std::int32_t* index = nullptr;       // [Q, K]
   const std::int32_t* query_code = nullptr;  // [Q]
   const std::int32_t* key_code = nullptr;    // [K]
 };
