@@ -12,8 +12,8 @@ constexpr int kDeepest = 64;
 // The value's own text without the white space after it; for messages and for what simdjson does not take.
 std::string_view token_of(Value& value) {
   std::string_view token = value.raw_json_token();
-  while (!token.empty() && static_cast<unsigned char>(token.back()) <= ' ') token.remove_suffix(1);
-  return token;
+  const std::size_t last = token.find_last_not_of(" \n\t\r");
+  return token.substr(0, last == std::string_view::npos ? 0 : last + 1);
 }
 
 std::string shown(Value& value) {
