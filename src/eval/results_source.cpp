@@ -5,6 +5,25 @@
 #include "camber/json/file.h"
 
 namespace camber::eval {
+namespace {
+
+// The name that a key spells, "\u0061" for "a" among the ways; the key itself where it is no JSON, which is found later.
+std::string name_of(const std::string& key) {
+  if (key.find('\\') == std::string::npos) return key.substr(1, key.size() - 2);
+  std::string name = key;
+  json::RecordChunk chunk{.text = "[" + key + "]"};
+  try {
+    simdjson::ondemand::parser parser;
+    json::read_text(parser, chunk, [&](json::Value list) {
+      json::for_each_element(list, "a name", [&](json::Value value) { name = json::text(value, "a name"); });
+    });
+  } catch (const json::ValueError&) {
+    return key;
+  }
+  return name;
+}
+
+}  // namespace
 
 ResultsSource::ResultsSource(const std::filesystem::path& path, bool bare_allowed)
     : scanner_(path), bare_allowed_(bare_allowed) {}
@@ -31,27 +50,35 @@ bool ResultsSource::enter_samples() {
     if (scanner_.peek() != '"') scanner_.refuse("must go on with a field's name");
     scanner_.append_value(key);
     scanner_.expect(':', "':'");
-    if (key == "\"results\"") {
+    const std::string name = name_of(key);
+    if (name == "results") {
       if (seen_results_) scanner_.refuse("has the field 'results' twice");
       seen_results_ = true;
       scanner_.expect('{', "'{' (results maps a sample's token to its boxes)");
       if (scanner_.take('}')) continue;
       state_ = State::kSamples;
-    } else if (first && bare_allowed_ && key != "\"meta\"") {
+    } else if (first && bare_allowed_ && name != "meta") {
       seen_results_ = bare_ = true;
       pending_key_ = std::move(key);
       state_ = State::kSamples;
     } else {
-      read_other(key);
+      read_other(key, name);
     }
   }
 }
 
-void ResultsSource::read_other(const std::string& key) {
+// A file that begins with neither 'meta' nor 'results' maps samples to boxes alone.
+void ResultsSource::refuse_field(const std::string& key) {
+  const std::string name = name_of(key);
+  if (name == "results" || name == "meta")
+    scanner_.refuse("has the field '" + name + "' among samples: 'results' or 'meta' must be the file's first field");
+}
+
+void ResultsSource::read_other(const std::string& key, const std::string& name) {
   std::string text;
   scanner_.append_value(text);
   check(key, text);
-  if (key == "\"meta\"") meta_ = std::move(text);
+  if (name == "meta") meta_ = std::move(text);
 }
 
 void ResultsSource::check(const std::string& key, std::string text) {
@@ -74,7 +101,10 @@ bool ResultsSource::next(json::RecordChunk& chunk) {
       chunk.text += std::exchange(pending_key_, {});
     } else {
       if (scanner_.peek() != '"') scanner_.refuse("must go on with a sample's token");
-      scanner_.append_value(chunk.text);
+      std::string key;
+      scanner_.append_value(key);
+      if (bare_) refuse_field(key);
+      chunk.text += key;
       scanner_.expect(':', "':'");
     }
     chunk.text += ':';

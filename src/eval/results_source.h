@@ -23,7 +23,8 @@ class ResultsSource {
   enum class State { kStart, kTopLevel, kSamples, kEnd };
 
   bool enter_samples();
-  void read_other(const std::string& key);
+  void refuse_field(const std::string& key);
+  void read_other(const std::string& key, const std::string& name);
   void check(const std::string& key, std::string text);
 
   json::Scanner scanner_;

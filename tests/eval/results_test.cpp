@@ -92,6 +92,25 @@ TEST(GroundTruth, ComesFromAFileWithOrWithoutTheResultsAround) {
   }
 }
 
+TEST(GroundTruth, WithFieldsAmongSamplesIsRefused) {
+  const tests::TemporaryFolder folder;
+  const auto path = folder.path() / "g.json";
+  for (const char* name : {"results", "meta", "m\\u0065ta"}) {
+    tests::write_text(path, R"({"a": [], ")" + std::string(name) + R"(": []})");
+    const std::string message = message_of([&] { read_ground_truth(path); });
+    EXPECT_NE(message.find("among samples: 'results' or 'meta' must be the file's first field"), std::string::npos)
+        << message;
+  }
+}
+
+TEST(Results, MaySpellTheirFieldsWithEscapes) {
+  const tests::TemporaryFolder folder;
+  const auto path = folder.path() / "r.json";
+  tests::write_text(path, R"({"m\u0065ta": {"use_lidar": true}, "r\u0065sults": {"a": []}})");
+  EXPECT_EQ(read_results(path).meta, R"({"use_lidar": true})");
+  EXPECT_EQ(read_results(path).boxes.tokens, std::vector<std::string>{"a"});
+}
+
 // The small world, and results that place a car of the first scene exactly.
 class SmallMetrics : public testing::Test {
  protected:
