@@ -8,6 +8,7 @@
 #include "kernels/key_plan.h"
 #include "kernels/laid_table.h"
 #include "kernels/slots.h"
+#include "kernels/small_batches.h"
 #include "kernels/window_plan.h"
 
 namespace camber::kernels {
@@ -64,10 +65,10 @@ std::int64_t range_count(const AttentionProblem& p, const KeyPlans& plans) {
 }
 
 // Boxes of (batches, heads, queries) whose arrays stay below kWaveFloats and whose windows are few enough to plan.
-std::vector<BackwardWave> cut_waves(const AttentionProblem& p, std::int64_t row_floats, bool one_batch) {
+// `own_arrays`: each task has arrays of its own, so that only the shares of the table belong to the box.
+std::vector<BackwardWave> cut_waves(const AttentionProblem& p, std::int64_t row_floats, bool one_batch, bool own_arrays,
+                                    std::int64_t table_floats) {
   constexpr std::int64_t kWaveFloats = 8 << 20, kPlannedEntries = 1 << 20;
-  // Many small batches: a wave that stays in the cache from prepare to finish, as long as it has tasks for many slots.
-  constexpr std::int64_t kCachedFloats = 1 << 20, kWaveTasks = 64;
   const std::int64_t rows = std::max<std::int64_t>(kBackwardRows, kWaveFloats / row_floats);
   std::int64_t queries = std::min(p.queries, rows / kBackwardRows * kBackwardRows);
   while (queries > kBackwardRows && most_entries(p, queries) > kPlannedEntries)
@@ -75,11 +76,11 @@ std::vector<BackwardWave> cut_waves(const AttentionProblem& p, std::int64_t row_
   const std::int64_t padded = ceil_divide(queries, kBackwardRows) * kBackwardRows;
   const std::int64_t heads = std::clamp<std::int64_t>(rows / padded, 1, p.heads);
   const std::int64_t planned = kPlannedEntries / std::max<std::int64_t>(1, most_entries(p, queries));
-  const std::int64_t cached = std::max(ceil_divide(kWaveTasks, heads), kCachedFloats / (row_floats * padded * heads));
-  const std::int64_t batches =
-      heads < p.heads || queries < p.queries || one_batch
-          ? 1
-          : std::clamp<std::int64_t>(std::min({planned, cached, rows / (padded * heads)}), 1, p.batches);
+  const std::int64_t held =
+      own_arrays ? kWaveFloats / std::max<std::int64_t>(1, heads * table_floats) : rows / (padded * heads);
+  const std::int64_t batches = heads < p.heads || queries < p.queries || one_batch
+                                   ? 1
+                                   : std::clamp<std::int64_t>(std::min(planned, held), 1, p.batches);
   std::vector<BackwardWave> waves;
   for (std::int64_t b = 0; b < p.batches; b += batches)
     for (std::int64_t h = 0; h < p.heads; h += heads)
@@ -92,7 +93,8 @@ std::vector<BackwardWave> cut_waves(const AttentionProblem& p, std::int64_t row_
 // The arrays of a wave in one piece of memory.
 class WaveArrays {
  public:
-  void lay_out(BackwardJob& job, int tile_rows, int lanes) {
+  // `table`, `rest`: which of the arrays. Sets the wave's padded rows.
+  WaveArrays(BackwardJob& job, int tile_rows, int lanes, bool table, bool rest) {
     const AttentionProblem& p = job.problem;
     const BackwardWave& wave = job.wave;
     const std::int64_t unit = wave.queries < kBackwardRows ? tile_rows : kBackwardRows;
@@ -100,62 +102,116 @@ class WaveArrays {
     const std::int64_t rows = wave.batches * wave.heads * job.padded_rows;
     const std::int64_t key_stride = ceil_divide(p.key_width, lanes) * lanes;
     const std::int64_t value_stride = ceil_divide(p.value_width, lanes) * lanes;
-    std::vector<std::pair<float**, std::int64_t>> pieces{{&job.query_tiles, rows * key_stride},
-                                                         {&job.query_panels, rows * key_stride},
-                                                         {&job.output_tiles, rows * value_stride},
-                                                         {&job.output_panels, rows * value_stride},
-                                                         {&job.row_terms, 2 * rows}};
-    if (job.gradients.q.data != nullptr) pieces.emplace_back(&job.partial_query, job.ranges * rows * key_stride);
-    if (job.gradients.segment_value != nullptr)
-      pieces.emplace_back(&job.partial_segment, job.ranges * wave.batches * p.segments.heads * job.padded_rows);
-    if (job.gradients.table_value != nullptr)
-      pieces.emplace_back(&job.partial_table, wave.batches * job.ranges * wave.heads * p.table.size);
-    std::int64_t total = 0;
-    for (const auto& [pointer, count] : pieces) total += ceil_divide(count, 16) * 16;
-    if (size_ < total) {
-      memory_.reset();  // not kept beside the new one
-      memory_.reset(static_cast<float*>(std::aligned_alloc(64, static_cast<std::size_t>(total) * sizeof(float))));
-      if (memory_ == nullptr) throw std::bad_alloc();
-      size_ = total;
-    }
-    float* at = memory_.get();
-    for (const auto& [pointer, count] : pieces) {
-      *pointer = at;
-      at += ceil_divide(count, 16) * 16;
-    }
+    const auto add = [&](bool wanted, float* BackwardJob::*array, std::int64_t floats) {
+      if (!wanted) return;
+      pieces_.push_back({array, floats_});
+      floats_ += ceil_divide(floats, 16) * 16;
+    };
+    add(rest, &BackwardJob::query_tiles, rows * key_stride);
+    add(rest, &BackwardJob::query_panels, rows * key_stride);
+    add(rest, &BackwardJob::output_tiles, rows * value_stride);
+    add(rest, &BackwardJob::output_panels, rows * value_stride);
+    add(rest, &BackwardJob::row_terms, 2 * rows);
+    add(rest && job.gradients.q.data != nullptr, &BackwardJob::partial_query, job.ranges * rows * key_stride);
+    add(rest && job.gradients.segment_value != nullptr, &BackwardJob::partial_segment,
+        job.ranges * wave.batches * p.segments.heads * job.padded_rows);
+    add(table && job.gradients.table_value != nullptr, &BackwardJob::partial_table,
+        wave.batches * job.ranges * wave.heads * p.table.size);
+  }
+
+  std::int64_t floats() const { return floats_; }
+  void place(BackwardJob& job, float* memory) const {
+    for (const Piece& piece : pieces_) job.*piece.array = memory + piece.at;
+  }
+
+ private:
+  struct Piece {
+    float* BackwardJob::*array;
+    std::int64_t at;
+  };
+  std::vector<Piece> pieces_;
+  std::int64_t floats_ = 0;
+};
+
+// Memory for one wave after the other. Not cleared: its pages are first touched by the slots that fill them.
+class WaveMemory {
+ public:
+  float* room_for(std::int64_t floats) {
+    if (size_ >= floats) return memory_.get();
+    memory_.reset();  // not kept beside the new one
+    memory_.reset(static_cast<float*>(std::aligned_alloc(64, static_cast<std::size_t>(floats) * sizeof(float))));
+    if (memory_ == nullptr) throw std::bad_alloc();
+    size_ = floats;
+    return memory_.get();
   }
 
  private:
   struct Free {
     void operator()(float* memory) const { std::free(memory); }
   };
-  // Not cleared: its pages are first touched by the slots that fill them.
   std::unique_ptr<float, Free> memory_;
   std::int64_t size_ = 0;
 };
 
-void run_wave(const KernelTable& kernels, const BackwardJob& job) {
-  const ParallelFor& parallel = job.problem.parallel;
-  const std::int64_t rows_of_heads = job.wave.batches * job.wave.heads;
-  const auto prepare = [&](std::int64_t index, std::byte*) { kernels.backward_prepare(job, index); };
-  const auto task = [&](std::int64_t index, std::byte* scratch) { kernels.backward_task(job, index, scratch); };
-  const auto finish = [&](std::int64_t index, std::byte*) { kernels.backward_finish(job, index); };
-  const std::int64_t tasks = rows_of_heads / job.group_heads;
-  if (job.ranges == 1) {  // a task's heads are its own: what it prepares is still in the cache
-    run_tasks(parallel, tasks, kernels.backward_scratch(job), [&](std::int64_t index, std::byte* scratch) {
-      for (std::int64_t h = 0; h < job.group_heads; ++h) prepare(index * job.group_heads + h, scratch);
-      task(index, scratch);
-      for (std::int64_t h = 0; h < job.group_heads; ++h) finish(index * job.group_heads + h, scratch);
-    });
-  } else {
-    run_tasks(parallel, rows_of_heads, 0, prepare);
-    run_tasks(parallel, job.ranges * tasks, kernels.backward_scratch(job), task);
-    run_tasks(parallel, rows_of_heads, 0, finish);
-  }
+void finish_table(const KernelTable& kernels, const BackwardJob& job) {
   if (job.gradients.table_value == nullptr) return;
   const std::int64_t first = job.problem.table.heads == 1 ? 0 : job.wave.head;
-  run_tasks(parallel, job.problem.table.heads == 1 ? 1 : job.wave.heads, 0,
+  run_tasks(job.problem.parallel, job.problem.table.heads == 1 ? 1 : job.wave.heads, 0,
             [&](std::int64_t index, std::byte*) { kernels.backward_finish_table(job, first + index); });
+}
+
+// Ranges of keys share what is prepared of their queries.
+void run_ranges(const KernelTable& kernels, BackwardJob& job, WaveMemory& memory) {
+  const WaveArrays arrays(job, kernels.tile_rows, kernels.lanes, true, true);
+  arrays.place(job, memory.room_for(arrays.floats()));
+  const ParallelFor& parallel = job.problem.parallel;
+  const std::int64_t heads = job.wave.batches * job.wave.heads;
+  run_tasks(
+      parallel, heads, 0, [&](std::int64_t index, std::byte*) { kernels.backward_prepare(job, index); });
+  run_tasks(
+      parallel, job.ranges * heads / job.group_heads, kernels.backward_scratch(job),
+      [&](std::int64_t index, std::byte* scratch) { kernels.backward_task(job, index, scratch); });
+  run_tasks(parallel, heads, 0, [&](std::int64_t index, std::byte*) { kernels.backward_finish(job, index); });
+  finish_table(kernels, job);
+}
+
+// One range: each task is a wave of its own in its slot's memory, so that what it prepares stays in the cache.
+void run_single_range(const KernelTable& kernels, BackwardJob& job, WaveMemory& memory) {
+  const WaveArrays shares(job, kernels.tile_rows, kernels.lanes, true, false);
+  shares.place(job, memory.room_for(shares.floats()));
+  const BackwardWave& wave = job.wave;
+  const std::int64_t count = job.group_heads, groups = wave.heads / count;
+  BackwardJob first = job;
+  first.wave.batches = 1;
+  first.wave.heads = count;
+  const WaveArrays arrays(first, kernels.tile_rows, kernels.lanes, false, true);
+  const std::size_t scratch = (kernels.backward_scratch(first) + 63) / 64 * 64;
+  const std::size_t bytes = scratch + static_cast<std::size_t>(arrays.floats()) * sizeof(float);
+  const AttentionProblem& p = job.problem;
+  const std::int64_t element = p.type == ElementType::float32 ? 4 : 2;
+  const auto gradient = [&](const GradientRows& to, std::int64_t rows, std::int64_t width) {
+    return BatchRows{to.data, to.strides, rows, width, 4};
+  };
+  const std::initializer_list<BatchRows> rows{
+      {p.q.data, p.q.strides, p.queries, p.key_width, element},
+      {p.k.data, p.k.strides, p.keys, p.key_width, element},
+      {p.v.data, p.v.strides, p.keys, p.value_width, element},
+      {job.input.output.data, job.input.output.strides, p.queries, p.value_width, element},
+      {job.input.grad_output.data, job.input.grad_output.strides, p.queries, p.value_width, element},
+      gradient(job.gradients.q, p.queries, p.key_width),
+      gradient(job.gradients.k, p.keys, p.key_width),
+      gradient(job.gradients.v, p.keys, p.value_width)};
+  run_batches(p, wave.batch, wave.batches, groups, bytes, rows, [&](std::int64_t index, std::byte* slot) {
+    BackwardJob own = first;
+    own.wave.batch = wave.batch + index / groups;
+    own.wave.head = wave.head + index % groups * count;
+    if (job.partial_table != nullptr) own.partial_table = job.partial_table + index * count * job.problem.table.size;
+    arrays.place(own, reinterpret_cast<float*>(slot + scratch));
+    for (std::int64_t h = 0; h < count; ++h) kernels.backward_prepare(own, h);
+    kernels.backward_task(own, 0, slot);
+    for (std::int64_t h = 0; h < count; ++h) kernels.backward_finish(own, h);
+  });
+  finish_table(kernels, job);
 }
 
 }  // namespace
@@ -192,16 +248,16 @@ void backward(const AttentionProblem& whole, const BackwardInput& input, const G
   const std::int64_t lanes = kernels.lanes;
   const std::int64_t row_floats =
       2 * (problem.key_width + problem.value_width + lanes) + job.ranges * (problem.key_width + lanes);
-  WaveArrays arrays;
+  WaveMemory memory;
   WindowPlans windows;
-  for (const BackwardWave& wave : cut_waves(problem, row_floats, mask_of_batch)) {
+  const std::int64_t table_floats = gradients.table_value == nullptr ? 0 : problem.table.size;
+  for (const BackwardWave& wave : cut_waves(problem, row_floats, mask_of_batch, job.ranges == 1, table_floats)) {
     job.wave = wave;
     job.group_heads = shared || job.few ? wave.heads : 1;
-    arrays.lay_out(job, kernels.tile_rows, kernels.lanes);
     windows.build(problem, plans, {wave.batch, wave.batches, wave.query, wave.queries}, kernels.tile_rows,
                   kernels.lanes, kBackwardKeys);
     job.windows = windows.plan();
-    run_wave(kernels, job);
+    (job.ranges == 1 ? run_single_range : run_ranges)(kernels, job, memory);
   }
   table.gather(problem, wanted.table_value);
 }

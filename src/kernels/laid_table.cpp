@@ -6,12 +6,12 @@ namespace camber::kernels {
 namespace {
 
 // From so many batches on, and up to so many floats of a head, which stay in the second-level cache.
-constexpr std::int64_t kFewestBatches = 8, kMostFloats = 1 << 15;
+constexpr std::int64_t kFewestReaders = 8, kMostTableFloats = 1 << 15;
 
 bool worth_laying(const AttentionProblem& p) {
   const TableBias& table = p.table;
   return table.value != nullptr && (table.index != nullptr || table.query_code != nullptr) &&
-         p.batches >= kFewestBatches && p.queries * p.keys > 0 && p.queries * p.keys <= kMostFloats;
+         p.batches >= kFewestReaders && p.queries * p.keys > 0 && p.queries * p.keys <= kMostTableFloats;
 }
 
 // Calls visit(i * K + j, index in the table).
@@ -19,8 +19,7 @@ template <class Visit>
 void for_pairs(const TableBias& table, std::int64_t queries, std::int64_t keys, const Visit& visit) {
   for (std::int64_t i = 0; i < queries; ++i)
     for (std::int64_t j = 0; j < keys; ++j)
-      visit(i * keys + j,
-            table.index != nullptr ? table.index[i * keys + j] : table.key_code[j] - table.query_code[i]);
+      visit(i * keys + j, table.index != nullptr ? table.index[i * keys + j] : table.key_code[j] - table.query_code[i]);
 }
 
 }  // namespace

@@ -15,4 +15,8 @@ std::int64_t slots_for(const AttentionProblem& problem, int products);
 void run_tasks(const ParallelFor& parallel, std::int64_t tasks, std::size_t scratch_bytes,
                const std::function<void(std::int64_t index, std::byte* scratch)>& task);
 
+/// The same, where a slot knows which index it takes next: `tasks` or more where there is none.
+void run_tasks_ahead(const ParallelFor& parallel, std::int64_t tasks, std::size_t scratch_bytes,
+                     const std::function<void(std::int64_t index, std::int64_t next, std::byte* scratch)>& task);
+
 }  // namespace camber::kernels

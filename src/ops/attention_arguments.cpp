@@ -85,12 +85,24 @@ ForwardResult empty_results(const AttentionArguments& a) {
   return result;
 }
 
-std::array<at::Tensor, kGradients> empty_gradients(const AttentionArguments& a, const Needs& needs) {
+std::array<at::Tensor, kGradients> empty_gradients(const AttentionArguments& a, const Needs& needs,
+                                                   std::optional<at::ScalarType> type) {
   const auto inputs = a.differentiable();
   std::array<at::Tensor, kGradients> gradients;
-  for (std::size_t i = 0; i < kGradients; ++i)
-    gradients[i] = needs[i] && inputs[i]->defined() ? at::empty_symint(inputs[i]->sym_sizes(), inputs[i]->options())
-                                                    : at::empty({0}, a.q.options());
+  for (std::size_t i = 0; i < kGradients; ++i) {
+    if (!needs[i] || !inputs[i]->defined()) {
+      gradients[i] = at::empty({0}, a.q.options());
+      continue;
+    }
+    const at::Tensor& input = *inputs[i];
+    const auto options = input.options().dtype(type.value_or(input.scalar_type()));
+    const bool rows_outside = (i == kQuery || i == kKey || i == kValue) && input.sym_stride(1) < input.sym_stride(2);
+    gradients[i] =
+        rows_outside
+            ? at::empty_symint({input.sym_size(0), input.sym_size(2), input.sym_size(1), input.sym_size(3)}, options)
+                  .transpose(1, 2)
+            : at::empty_symint(input.sym_sizes(), options);
+  }
   return gradients;
 }
 

@@ -79,8 +79,10 @@ void check_contents(const AttentionArguments& arguments);
 /// Empty results with the shapes and strides that every implementation returns: output is stored as [B, Q, H, Dv], so
 /// that joining the heads afterwards costs nothing.
 ForwardResult empty_results(const AttentionArguments& arguments);
-/// Empty gradients: like the input where asked for, else [0].
-std::array<at::Tensor, kGradients> empty_gradients(const AttentionArguments& arguments, const Needs& needs);
+/// Empty gradients: like the input where asked for, else [0]; of `type`, or the input's. Those of q, k and v lie as
+/// [B, rows, H, D] where the input does, so that what projected the rows takes them without a copy.
+std::array<at::Tensor, kGradients> empty_gradients(const AttentionArguments& arguments, const Needs& needs,
+                                                   std::optional<at::ScalarType> type = std::nullopt);
 
 /// Score plus bias, in any shapes that broadcast. -inf on either side wins over any other value, NaN included: what a
 /// removed key holds never leaks.

@@ -235,9 +235,8 @@ CorrectedResult corrected_forward(const AttentionArguments& arguments) {
 std::array<at::Tensor, kGradients> corrected_backward(const AttentionArguments& arguments, const BackwardTensors& t,
                                                       const Needs& needs, bool checked) {
   const AttentionArguments a = with_rows_blocked(arguments);
-  auto gradients = empty_gradients(a, needs);
-  for (std::size_t i = 0; i < kGradients; ++i)
-    if (needs[i]) gradients[i] = at::zeros(gradients[i].sizes(), gradients[i].options().dtype(a.compute_type()));
+  auto gradients = empty_gradients(a, needs, a.compute_type());
+  for (auto& gradient : gradients) gradient.zero_();
   if (t.logsumexp.numel() == 0 || a.keys() == 0) return to_input_types(a, gradients, needs);
 
   const bool all_streamed = a.q.is_cpu() && holds_non_finite(a);

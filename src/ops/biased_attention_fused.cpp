@@ -164,9 +164,7 @@ std::array<at::Tensor, kGradients> fused_backward(const AttentionArguments& a, c
                             ? prepared.keep(grad_logsumexp.to(at::kFloat).contiguous()).const_data_ptr<float>()
                             : nullptr};
   const auto inputs = a.differentiable();
-  auto gradients = empty_gradients(a, needs);
-  for (std::size_t i = 0; i < kGradients; ++i)
-    if (needs[i]) gradients[i] = at::empty(inputs[i]->sizes(), inputs[i]->options().dtype(at::kFloat));
+  auto gradients = empty_gradients(a, needs, at::kFloat);
   const auto target = [&](Gradient which) {
     return needs[which] ? kernels::GradientRows{gradients[which].data_ptr<float>(), kernel_strides(gradients[which])}
                         : kernels::GradientRows{};

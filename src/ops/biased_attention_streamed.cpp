@@ -247,9 +247,8 @@ std::array<at::Tensor, kGradients> streamed_backward(const AttentionArguments& a
                                                      const at::Tensor& grad_logsumexp, const Needs& needs) {
   const Stream stream{a};
   // Keys, values and a shared mask gather over chunks, so they are kept in the compute type until the end.
-  auto gradients = empty_gradients(a, needs);
-  for (std::size_t i = 0; i < kGradients; ++i)
-    if (needs[i]) gradients[i] = at::zeros(gradients[i].sizes(), gradients[i].options().dtype(stream.type));
+  auto gradients = empty_gradients(a, needs, stream.type);
+  for (auto& gradient : gradients) gradient.zero_();
   for (std::int64_t b = 0; b < a.batch(); ++b) {
     const Element element(stream, b);
     for (std::int64_t q0 = 0; q0 < a.queries(); q0 += stream.chunk()) {

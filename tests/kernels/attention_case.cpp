@@ -315,6 +315,11 @@ std::vector<Case> feature_cases() {
   add("table_of_offsets", [](Case& c) { c.table_heads = 0, c.table_form = 1, c.queries = c.keys = 49; });
   add("table_shared_by_heads", [](Case& c) { c.table_heads = 1, c.removed = 0.1; });
   add("table_by_index", [](Case& c) { c.table_heads = 0, c.table_form = 2, c.mask_batches = c.mask_heads = 1; });
+  // Slots take whole batches, and ask for the rows of the next one.
+  add("small_batches", [](Case& c) {
+    c.batches = 20, c.heads = 3, c.queries = 19, c.keys = 23, c.interleaved = true, c.mask_batches = c.mask_heads = 0;
+  });
+  add("small_batches_half", [](Case& c) { c.batches = 17, c.queries = 13, c.type = ElementType::float16; });
   // From eight batches on a small table is written out once.
   add("table_of_many_batches", [](Case& c) {
     c.table_heads = 0, c.table_form = 1, c.queries = c.keys = 49, c.batches = 9, c.mask_batches = 0, c.mask_heads = 1;

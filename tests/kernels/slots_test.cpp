@@ -40,8 +40,8 @@ std::vector<Case> cases() {
     if (c.name == "windows_segments_absent" || c.name == "everything" || c.name == "dropout_and_everything" ||
         c.name == "windows_strong" || c.name == "row_lengths_and_everything" || c.name == "causal" ||
         c.name == "half" || c.name == "everything_few" || c.name == "table_of_offsets" ||
-        c.name == "table_shared_by_heads" || c.name == "table_of_many_batches" || c.name == "table_and_everything" ||
-        c.name == "dropout_and_everything_few")
+        c.name == "table_shared_by_heads" || c.name == "table_of_many_batches" || c.name == "small_batches" ||
+        c.name == "table_and_everything" || c.name == "dropout_and_everything_few")
       chosen.push_back(c);
   chosen.push_back({.name = "one_query", .batches = 2, .queries = 1, .keys = 5000});
   chosen.push_back({.name = "larger",

@@ -120,6 +120,22 @@ TEST(BiasedAttention, RowsWithoutAKeyGiveZerosAndNoGradient) {
   }
 }
 
+// What projected [B, rows, H, D] takes its gradient as it is; others are contiguous.
+TEST(BiasedAttention, GradientsLieAsTheirInputsDo) {
+  for (const auto type : {at::kFloat, at::kBFloat16})
+    for (const auto implementation : {Implementation::kStreamed, Implementation::kFused}) {
+      const auto rows = [&](std::int64_t count) {
+        return at::randn({2, count, 3, 8}, at::TensorOptions().dtype(type)).transpose(1, 2).requires_grad_();
+      };
+      const auto q = rows(5), k = rows(7), v = at::randn({2, 3, 7, 8}, q.options()).requires_grad_();
+      const auto out = biased_attention(q, k, v, {}, {.implementation = implementation});
+      const auto gradients = torch::autograd::grad({out.output.sum()}, {q, k, v});
+      EXPECT_EQ(gradients[0].strides(), q.strides());
+      EXPECT_EQ(gradients[1].strides(), k.strides());
+      EXPECT_TRUE(gradients[2].is_contiguous());
+    }
+}
+
 TEST(BiasedAttention, NanStaysInItsOwnRowAndOutOfRemovedKeys) {
   AttentionCase c{.name = "nan", .batch = 2, .queries = 5, .keys = 9, .window_entries = 3, .key_lengths = true};
   for (const auto implementation : {Implementation::kReference, Implementation::kStreamed, Implementation::kFused}) {
