@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "apps/python/detector.h"
+#include "camber/nuscenes/splits.h"
 #include "camber/sensors/cue_errors.h"
 #include "camber/sensors/fault_effects.h"
 #include "camber/sensors/sensor_frame.h"
