@@ -148,11 +148,11 @@ constexpr KittiType kTypes[] = {{"Car", "vehicle.car", ""},
                                 {"Person_sitting", "human.pedestrian.adult", "pedestrian.sitting_lying_down"},
                                 {"Cyclist", "vehicle.bicycle", "cycle.with_rider"}};
 
-WrittenBox box_of(const KittiType& type, int occluded, std::span<const double> numbers, const std::string& object,
+WrittenBox box_of(const KittiType& type, int occlusion, std::span<const double> numbers, const std::string& object,
                   const geometry::RigidTransform& camera_to_ego) {
   const double height = numbers[0], width = numbers[1], length = numbers[2], turn = numbers[6];
   const geometry::Vector3 ahead = camera_to_ego.rotate({std::cos(turn), 0, -std::sin(turn)});
-  constexpr int kVisibility[] = {4, 3, 1, 1};  // fully, partly, largely occluded, unknown
+  constexpr int kVisibility[] = {4, 3, 1, 1};  // fully visible, partly, largely occluded, unknown
   WrittenBox box{.object = object,
                  .category = std::string(type.category),
                  .center = camera_to_ego.apply({numbers[3], numbers[4] - height / 2, numbers[5]}),
@@ -160,9 +160,18 @@ WrittenBox box_of(const KittiType& type, int occluded, std::span<const double> n
                  .length = length,
                  .height = height,
                  .rotation = geometry::Quaternion::from_yaw(std::atan2(ahead[1], ahead[0])),
-                 .visibility = kVisibility[std::clamp(occluded, 0, 3)]};
+                 .visibility = kVisibility[occlusion]};
   if (!type.attribute.empty()) box.attributes = {std::string(type.attribute)};
   return box;
+}
+
+// 0 for fully visible, 1 partly and 2 largely occluded, 3 unknown.
+int occlusion_of(double number, const fs::path& file, std::size_t line) {
+  for (int level = 0; level <= 3; ++level)
+    if (number == level) return level;
+  std::ostringstream got;
+  got << number;
+  refuse_file(file, "have an occlusion of 0, 1, 2 or 3 in line " + std::to_string(line) + ", got " + got.str());
 }
 
 // Type, truncation, occlusion, angle, four of the box in the image, then height, width, length, x, y, z, turn.
@@ -184,7 +193,7 @@ void add_labels(SceneWriter& scene, const fs::path& file, const geometry::RigidT
     if (known == std::end(kTypes))
       ++left_out[type];
     else
-      scene.add_box(box_of(*known, static_cast<int>(numbers[1]), std::span(numbers).subspan(7), std::to_string(number),
+      scene.add_box(box_of(*known, occlusion_of(numbers[1], file, number + 1), std::span(numbers).subspan(7), std::to_string(number),
                            camera_to_ego));
   }
 }

@@ -181,6 +181,9 @@ TEST(Kitti, DamagedFoldersAreRefusedWithTheFile) {
   tests::write_text(file("label_2/000000.txt"), "Car 0 0 1 2 3\n");
   EXPECT_EQ(fails(),
             "[import_kitti] " + file("label_2/000000.txt") + " must have a type and 14 numbers in line 1, got 5");
+  tests::write_text(file("label_2/000000.txt"), "Car 0 -2e20 0 1 2 3 4 5 6 7 8 9 10 11\n");
+  EXPECT_EQ(fails(), "[import_kitti] " + file("label_2/000000.txt") +
+                         " must have an occlusion of 0, 1, 2 or 3 in line 1, got -2e+20");
   tests::write_text(file("calib/000000.txt"), "P2: 1 2 3\n");
   EXPECT_EQ(fails(), "[import_kitti] " + file("calib/000000.txt") + " must have a line 'R0_rect:' with 9 numbers");
 }
