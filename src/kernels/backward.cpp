@@ -116,7 +116,7 @@ class WaveArrays {
     add(rest && job.gradients.segment_value != nullptr, &BackwardJob::partial_segment,
         job.ranges * wave.batches * p.segments.heads * job.padded_rows);
     add(table && job.gradients.table_value != nullptr, &BackwardJob::partial_table,
-        wave.batches * job.ranges * wave.heads * p.table.size);
+        ceil_divide(wave.batches, job.table_batches) * job.ranges * wave.heads * p.table.size);
   }
 
   std::int64_t floats() const { return floats_; }
@@ -177,6 +177,9 @@ void run_ranges(const KernelTable& kernels, BackwardJob& job, WaveMemory& memory
 
 // One range: each task is a wave of its own in its slot's memory, so that what it prepares stays in the cache.
 void run_single_range(const KernelTable& kernels, BackwardJob& job, WaveMemory& memory) {
+  constexpr std::int64_t kShares = 32, kMostBatches = 8;  // enough for many slots
+  if (job.gradients.table_value != nullptr)
+    job.table_batches = std::clamp<std::int64_t>(job.wave.batches / kShares, 1, kMostBatches);
   const WaveArrays shares(job, kernels.tile_rows, kernels.lanes, true, false);
   shares.place(job, memory.room_for(shares.floats()));
   const BackwardWave& wave = job.wave;
@@ -201,11 +204,15 @@ void run_single_range(const KernelTable& kernels, BackwardJob& job, WaveMemory& 
       gradient(job.gradients.q, p.queries, p.key_width),
       gradient(job.gradients.k, p.keys, p.key_width),
       gradient(job.gradients.v, p.keys, p.value_width)};
-  run_batches(p, wave.batch, wave.batches, groups, bytes, rows, [&](std::int64_t index, std::byte* slot) {
+  const SmallBatches batches{wave.batch, wave.batches, groups, job.table_batches};
+  run_batches(p, batches, bytes, rows, [&](std::int64_t batch, std::int64_t group, std::byte* slot) {
     BackwardJob own = first;
-    own.wave.batch = wave.batch + index / groups;
-    own.wave.head = wave.head + index % groups * count;
-    if (job.partial_table != nullptr) own.partial_table = job.partial_table + index * count * job.problem.table.size;
+    own.wave.batch = wave.batch + batch;
+    own.wave.head = wave.head + group * count;
+    own.adds_to_table = batch % job.table_batches != 0;
+    if (job.partial_table != nullptr)
+      own.partial_table =
+          job.partial_table + (batch / job.table_batches * groups + group) * count * job.problem.table.size;
     arrays.place(own, reinterpret_cast<float*>(slot + scratch));
     for (std::int64_t h = 0; h < count; ++h) kernels.backward_prepare(own, h);
     kernels.backward_task(own, 0, slot);
@@ -239,6 +246,7 @@ void backward(const AttentionProblem& whole, const BackwardInput& input, const G
   job.plans = plans.data();
   job.plan_step = plans.step();
   job.ranges = range_count(problem, plans);
+  job.table_batches = 1;
   const bool mask_of_batch = gradients.mask.data != nullptr && problem.mask.batches == 1 && problem.batches > 1;
   const bool mask_of_heads = gradients.mask.data != nullptr && problem.mask.heads == 1;
   const bool shared = mask_of_heads || (gradients.window_value != nullptr && problem.windows.heads == 1) ||

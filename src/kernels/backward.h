@@ -34,9 +34,9 @@ inline void pair_head_block(BackwardTask& task, const KeyBlock& block, HeadBlock
 }
 #endif
 
-inline void zero_gradients(const BackwardSizes& sizes, HeadBlock& to) {
-  zero_floats(to.grad_keys, kBackwardKeys * sizes.key_stride);
-  zero_floats(to.grad_values, kBackwardKeys * sizes.value_stride);
+inline void zero_gradients(const BackwardSizes& sizes, int keys, HeadBlock& to) {
+  zero_floats(to.grad_keys, keys * sizes.key_stride);
+  zero_floats(to.grad_values, keys * sizes.value_stride);
 }
 
 template <class Numbers, class T>
@@ -53,7 +53,7 @@ inline void pack_head_block(BackwardTask& task, const KeyBlock& block, std::int6
   }
   const int width = round_up(block.length, kPanel);
   for (int i = block.length; i < width; ++i) s.key_rows[i] = s.value_rows[i] = s.zeros;
-  zero_gradients(sizes, to);
+  zero_gradients(sizes, width, to);
 #ifdef CAMBER_BF16_PRODUCTS
   if constexpr (Numbers::kPerWord > 1) return pair_head_block(task, block, to);
 #endif
@@ -252,7 +252,7 @@ inline void run_backward(const BackwardJob& job, std::int64_t index, std::byte* 
     zero_floats(job.partial_segment + (at + own) * job.padded_rows,
                 (heads == 1 ? 1 : job.group_heads) * job.padded_rows);
   }
-  if (wanted.table_value != nullptr)
+  if (wanted.table_value != nullptr && !job.adds_to_table)
     zero_floats(table_share(job, batch, range, first_head), job.group_heads * p.table.size);
   if (job.few) return few_heads_of_pass(task, first_head, job.group_heads);
   with_backward_numbers(p.type, [&]<class Numbers, class T>() {
@@ -308,7 +308,7 @@ inline void finish_table(const BackwardJob& job, std::int64_t table_head) {
   const std::int64_t first = table.heads == 1 ? wave.head : table_head;
   const std::int64_t count = table.heads == 1 ? wave.heads : 1;
   float* to = job.gradients.table_value + (table.heads == 1 ? 0 : table_head) * table.size;
-  for (std::int64_t batch = wave.batch; batch < wave.batch + wave.batches; ++batch)
+  for (std::int64_t batch = wave.batch; batch < wave.batch + wave.batches; batch += job.table_batches)
     for (std::int64_t range = 0; range < job.ranges; ++range)
       for (std::int64_t head = first; head < first + count; ++head) {
         const float* share = table_share(job, batch, range, head);

@@ -41,11 +41,11 @@ inline void add_segment_gradient(BackwardTask& task, const BackwardTile& tile, c
     }
 }
 
-// This task's share of a head's table.
+// The share of a head's table that a batch's task adds to.
 inline float* table_share(const BackwardJob& job, std::int64_t batch, std::int64_t range, std::int64_t head) {
   const BackwardWave& wave = job.wave;
-  return job.partial_table +
-         (((batch - wave.batch) * job.ranges + range) * wave.heads + head - wave.head) * job.problem.table.size;
+  const std::int64_t share = (batch - wave.batch) / job.table_batches;
+  return job.partial_table + ((share * job.ranges + range) * wave.heads + head - wave.head) * job.problem.table.size;
 }
 
 inline void add_table_gradient(BackwardTask& task, const BackwardTile& tile, const KeyBlock& block) {

@@ -6,8 +6,6 @@
 namespace camber::kernels {
 namespace {
 
-inline constexpr float kZeros[kLargestWidth] = {};
-
 // Rows of the wave's tile as floats; those of another type are converted to `staged`.
 template <class T>
 inline void wave_rows(const ConstRows& from, std::int64_t batch, std::int64_t head, std::int64_t query, int rows,

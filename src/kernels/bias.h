@@ -153,6 +153,8 @@ template <bool kAdd>
 inline void lay_table(const AttentionProblem& problem, std::int64_t head, std::int64_t query, const KeyPlan& plan,
                       const KeyBlock& block, float* to, Vec& highest) {
   const float* table = table_values(problem.table, head);
+  const bool written_out = problem.table.query_code == nullptr && problem.table.index == nullptr;
+  if (!kAdd && written_out) return lay_mask(table + query * problem.keys, plan, block, to, highest);
   const Vec unit = broadcast(kLog2E);
   Vec largest = highest;  // in a register: spans are short, and each would wait for the one before in memory
   for_table(problem, query, plan, block, [&](int position, int count, int first, const std::int32_t* indices) {

@@ -61,6 +61,11 @@ struct BfloatNumbers {
 
   template <class T>
   static void pack_queries(const T* rows, std::int64_t row_stride, int count, int width, float, Word* tile) {
+    if (width % 2 == 0) {  // a row is one of words
+      const float* words[kTileRows] = {};
+      for (int i = 0; i < count; ++i) words[i] = reinterpret_cast<const float*>(rows + i * row_stride);
+      return pack_tile_rows(words, count, width / 2, reinterpret_cast<float*>(tile));
+    }
     for (int d = 0; d < width; d += 2, tile += kTileRows)
       for (int i = 0; i < kTileRows; ++i) {
         const T* row = rows + i * row_stride + d;

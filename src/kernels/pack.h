@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "camber/kernels/attention.h"
 #include "kernels/elements.h"
 #include "kernels/product.h"
 
@@ -12,6 +13,8 @@
 // Rows and columns that do not exist are 0.
 namespace camber::kernels {
 namespace {
+
+inline constexpr float kZeros[kLargestWidth] = {};
 
 inline int round_up(int n, int multiple) {
   return (n + multiple - 1) / multiple * multiple;
@@ -135,16 +138,16 @@ inline void clear_non_finite(float* at, int count) {
   }
 }
 
-// tile[d * kTileRows + i] = row i, for i < rows; the other rows of the tile are 0.
+// tile[d * kTileRows + i] = row i, for i < rows; the other rows of the tile are 0. At most kLargestWidth columns.
 inline void pack_tile_rows(const float* const* row, int rows, int width, float* tile) {
 #if defined(__AVX512F__)
-  if (rows == kTileRows) {
-    for (int d = 0; d < width; d += 16) transpose_16x16<kTileRows>(row, d, width - d, tile + d * kTileRows, kTileRows);
-    return;
-  }
-#endif
+  const float* all[kTileRows];
+  for (int i = 0; i < kTileRows; ++i) all[i] = i < rows ? row[i] : kZeros;
+  for (int d = 0; d < width; d += 16) transpose_16x16<kTileRows>(all, d, width - d, tile + d * kTileRows, kTileRows);
+#else
   for (int d = 0; d < width; ++d)
     for (int i = 0; i < kTileRows; ++i) tile[d * kTileRows + i] = i < rows ? row[i][d] : 0.0f;
+#endif
 }
 
 // The same of rows a stride apart, times a factor.

@@ -1,5 +1,9 @@
 #include "kernels/small_batches.h"
 
+#include <algorithm>
+
+#include "kernels/dispatch.h"
+
 namespace camber::kernels {
 namespace {
 
@@ -34,15 +38,26 @@ void ask_for(const AttentionProblem& p, const BatchRows& rows, std::int64_t batc
 
 }  // namespace
 
-void run_batches(const AttentionProblem& p, std::int64_t first, std::int64_t batches, std::int64_t tasks_of_batch,
-                 std::size_t scratch_bytes, std::initializer_list<BatchRows> rows,
-                 const std::function<void(std::int64_t, std::byte*)>& task) {
-  if (batches < kFewestBatches || !small(p, rows))
-    return run_tasks(p.parallel, batches * tasks_of_batch, scratch_bytes, task);
-  run_tasks_ahead(p.parallel, batches, scratch_bytes, [&](std::int64_t batch, std::int64_t next, std::byte* scratch) {
-    for (const BatchRows& of : rows)
-      if (next < batches) ask_for(p, of, first + next);
-    for (std::int64_t i = 0; i < tasks_of_batch; ++i) task(batch * tasks_of_batch + i, scratch);
+void run_batches(const AttentionProblem& p, const SmallBatches& b, std::size_t scratch_bytes,
+                 std::initializer_list<BatchRows> rows,
+                 const std::function<void(std::int64_t, std::int64_t, std::byte*)>& task) {
+  const std::int64_t units = ceil_divide(b.batches, b.together);
+  const auto end_of = [&](std::int64_t unit) { return std::min(b.batches, (unit + 1) * b.together); };
+  if (b.batches < kFewestBatches || !small(p, rows))
+    return run_tasks(
+        p.parallel, units * b.tasks, scratch_bytes,
+        [&](std::int64_t index, std::byte* scratch) {
+          const std::int64_t unit = index / b.tasks;
+          for (std::int64_t batch = unit * b.together; batch < end_of(unit); ++batch)
+            task(batch, index % b.tasks, scratch);
+        });
+  run_tasks_ahead(p.parallel, units, scratch_bytes, [&](std::int64_t unit, std::int64_t next, std::byte* scratch) {
+    for (std::int64_t batch = unit * b.together; batch < end_of(unit); ++batch) {
+      const std::int64_t follows = batch + 1 < end_of(unit) ? batch + 1 : next * b.together;
+      for (const BatchRows& of : rows)
+        if (follows < b.batches) ask_for(p, of, b.first + follows);
+      for (std::int64_t i = 0; i < b.tasks; ++i) task(batch, i, scratch);
+    }
   });
 }
 

@@ -16,11 +16,17 @@ struct BatchRows {
   std::int64_t element_bytes;
 };
 
-/// Runs task(index, scratch) for index in 0 .. batches * tasks_of_batch - 1, like run_tasks(). Where batches are many
-/// and small, a slot takes a whole one at a time and asks for the rows of its next one first: these lie in short pieces
-/// which the hardware does not foresee, and each would be waited for. `first` is the batch of index 0.
-void run_batches(const AttentionProblem& problem, std::int64_t first, std::int64_t batches, std::int64_t tasks_of_batch,
-                 std::size_t scratch_bytes, std::initializer_list<BatchRows> rows,
-                 const std::function<void(std::int64_t index, std::byte* scratch)>& task);
+/// Which tasks run: `batches` from `first` on, each of so many tasks; `together` neighbouring ones of the same number
+/// run in order on one slot.
+struct SmallBatches {
+  std::int64_t first, batches, tasks, together;
+};
+
+/// Runs task(batch - first, index of the task in its batch, scratch) for all of them, like run_tasks(). Where batches
+/// are many and small, a slot takes whole ones and asks for the rows of the next one first: these lie in short pieces
+/// which the hardware does not foresee, and each would be waited for.
+void run_batches(const AttentionProblem& problem, const SmallBatches& batches, std::size_t scratch_bytes,
+                 std::initializer_list<BatchRows> rows,
+                 const std::function<void(std::int64_t batch, std::int64_t task, std::byte* scratch)>& task);
 
 }  // namespace camber::kernels

@@ -120,10 +120,12 @@ struct BackwardJob {
   float* query_panels;  // [batches, heads, padded_rows, padded D]: q in row panels of kBackwardRows rows
   float* output_tiles;  // grad_output likewise
   float* output_panels;
-  float* row_terms;        // [batches, heads, 2, padded_rows]: logsumexp * log2(e), delta - grad_logsumexp
-  float* partial_query;    // [ranges, batches, heads, padded_rows, padded D]
-  float* partial_segment;  // [ranges, batches, segment heads, padded_rows]
-  float* partial_table;    // [batches, ranges, heads, table size]
+  float* row_terms;            // [batches, heads, 2, padded_rows]: logsumexp * log2(e), delta - grad_logsumexp
+  float* partial_query;        // [ranges, batches, heads, padded_rows, padded D]
+  float* partial_segment;      // [ranges, batches, segment heads, padded_rows]
+  float* partial_table;        // [batches / table_batches, ranges, heads, table size]
+  std::int64_t table_batches;  // neighbouring batches that add to one share of the table, in order
+  bool adds_to_table;          // the share holds what an earlier one added
 };
 
 /// The entry points of one instruction set. `scratch` is aligned to 64 bytes and belongs to the running slot.
