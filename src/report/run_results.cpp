@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "camber/storage/file.h"
+#include "camber/storage/one_line.h"
 #include "report/run_parts.h"
 
 namespace camber::report {
@@ -26,7 +27,7 @@ Json read_json(const std::filesystem::path& file) {
   try {
     return Json::parse(text);
   } catch (const Json::exception& error) {
-    throw std::runtime_error(fmt::format("[report] {} is no JSON: {}", file.string(), error.what()));
+    throw std::runtime_error(fmt::format("[report] {} is no JSON: {}", file.string(), storage::one_line(error.what())));
   }
 }
 
@@ -113,7 +114,7 @@ void refuse_other_forms(const std::filesystem::path& run, const std::filesystem:
   try {
     action();
   } catch (const Json::exception& error) {
-    throw std::runtime_error(fmt::format("[report] {} must be as a run writes it: {}", file.string(), error.what()));
+    throw std::runtime_error(fmt::format("[report] {} must be as a run writes it: {}", file.string(), storage::one_line(error.what())));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "camber/storage/one_line.h"
 #include "camber/storage/safetensors.h"
 #include "storage/data_type.h"
 
@@ -27,19 +28,6 @@ struct Entry {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
-
-// Names and values of a header may hold anything of any length; a sentence has one line and an end.
-std::string one_line(std::string text) {
-  constexpr std::size_t kLongest = 600;
-  if (text.size() > kLongest) {
-    std::size_t end = kLongest;
-    while ((static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // not in the middle of a letter
-    text = text.substr(0, end) + "...";
-  }
-  for (char& letter : text)
-    if (static_cast<unsigned char>(letter) < ' ' || letter == 0x7F) letter = '?';
-  return text;
-}
 
 class HeaderReader {
  public:

@@ -12,6 +12,7 @@
 
 #include "camber/config/renamed.h"
 #include "camber/storage/file.h"
+#include "camber/storage/one_line.h"
 
 namespace camber::study {
 namespace {
@@ -160,9 +161,9 @@ RunRecord parse_record(const std::string& text, const std::string& name) {
         record.values[entry.key()] = number_in(json.at("values"), entry.key().c_str());
     return record;
   } catch (const Json::exception& error) {
-    throw std::runtime_error(fmt::format("[study] {} must be a run's record, got {}", name, error.what()));
+    throw std::runtime_error(fmt::format("[study] {} must be a run's record, got {}", name, storage::one_line(error.what())));
   } catch (const std::invalid_argument& error) {
-    throw std::runtime_error(fmt::format("[study] {} must be a run's record, got {}", name, error.what()));
+    throw std::runtime_error(fmt::format("[study] {} must be a run's record, got {}", name, storage::one_line(error.what())));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <camber/config/numbers.h>
 #include <camber/config/sentence.h>
+#include <camber/storage/one_line.h>
 #include <camber/weights/state_file.h>
 #include <nlohmann/json.hpp>
 
@@ -36,7 +37,7 @@ CheckpointInfo info_of(const std::filesystem::path& path, const storage::Safeten
   } catch (const std::exception& error) {
     throw std::runtime_error(
         config::sentence("[checkpoint] ", path.string(),
-                         ": the counters in the metadata must be JSON objects of numbers: ", error.what()));
+                         ": the counters in the metadata must be JSON objects of numbers: ", storage::one_line(error.what())));
   }
   for (const char* key : {kCountersKey, kNumbersKey, kChecksumsKey, weights::kNumericsKey}) info.metadata.erase(key);
   return info;
