@@ -163,5 +163,19 @@ TEST_F(Sink, NamesALineThatIsNoRecord) {
   EXPECT_TRUE(read_records(folder_ / "absent.jsonl").empty());
 }
 
+TEST_F(Sink, StepsBeyondWhatARunCanHaveAreRefused) {
+  std::filesystem::create_directories(folder_);
+  for (const char* step : {"-1", "-9223372036854775808", "9007199254740993"}) {
+    std::ofstream(folder_ / "metrics.jsonl") << "{\"step\":" << step << ",\"time\":1}\n";
+    try {
+      read_records(folder_ / "metrics.jsonl");
+      ADD_FAILURE() << step;
+    } catch (const std::runtime_error& error) {
+      EXPECT_NE(std::string(error.what()).find("step must be between 0 and 9007199254740992, got"), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace camber::health
