@@ -28,7 +28,7 @@ double number_of(const element& value) {
 }
 
 // Doubles hold every step that may come: curves are drawn over them.
-std::int64_t step_of(const element& value) {
+std::int64_t step_in(const element& value) {
   constexpr std::int64_t kMostSteps = std::int64_t{1} << 53;
   const std::int64_t step = value.get_int64();
   if (step < 0 || step > kMostSteps)
@@ -40,7 +40,7 @@ Record record_of(const object& line) {
   Record record;
   for (const auto& [key, value] : line)
     if (key == "step")
-      record.step = step_of(value);
+      record.step = step_in(value);
     else if (key == "time")
       record.time = value.get_double();
     else
@@ -50,7 +50,7 @@ Record record_of(const object& line) {
 
 Finding finding_of(const object& line) {
   const auto text = [&line](const char* key) { return std::string(std::string_view(line.at_key(key))); };
-  return {.step = step_of(line.at_key("step")),
+  return {.step = step_in(line.at_key("step")),
           .severity = severity_from(text("severity")),
           .rule = text("rule"),
           .subject = text("subject"),
