@@ -222,7 +222,7 @@ ExampleSet read_libfewshot(const ImageSetOptions& options, const std::string& sp
     const auto path = options.path / "images" / file;
     if (!nuscenes::stays_inside(file))
       refuse_images(list.string() + " must name images inside of " + (options.path / "images").string() +
-                    ", which line " + std::to_string(i + 1) + " does not");
+                    " in at most 1024 bytes, which line " + std::to_string(i + 1) + " does not");
     storage::check_inside(options.path, path);
     add_image(set, options, storage::read_file(path), path.string(), class_name, "all", file);
   }

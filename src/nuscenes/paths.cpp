@@ -3,6 +3,8 @@
 namespace camber::nuscenes {
 
 bool stays_inside(std::string_view filename) {
+  constexpr std::size_t kLongest = 1024;  // a sentence that names the file has an end
+  if (filename.size() > kLongest) return false;
   if (filename.empty() || filename.front() == '/' || filename.find('\0') != std::string_view::npos) return false;
   while (!filename.empty()) {
     const std::size_t slash = filename.find('/');

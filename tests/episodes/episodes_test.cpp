@@ -215,6 +215,8 @@ TEST_F(Episodes, TakesNoImageFromOutsideOfItsFolder) {
   put_image("mini/images/a.png");
   put("mini/train.csv", "image_name,class_name\na.png,cat\n../../secret.png,dog\n");
   EXPECT_SAYS(read_libfewshot({.path = folder_ / "mini", .size = 16}, "train"), "must name images inside of");
+  put("mini/train.csv", "image_name,class_name\n" + std::string(1025, 'x') + ",cat\n");
+  EXPECT_SAYS(read_libfewshot({.path = folder_ / "mini", .size = 16}, "train"), "in at most 1024 bytes, which line 2");
   std::filesystem::create_symlink(folder_ / "secret.png", folder_ / "mini/images/b.png");
   put("mini/train.csv", "image_name,class_name\na.png,cat\nb.png,dog\n");
   EXPECT_SAYS(read_libfewshot({.path = folder_ / "mini", .size = 16}, "train"), "but leads outside");

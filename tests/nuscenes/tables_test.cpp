@@ -120,7 +120,10 @@ TEST(Tables, RefuseWhatIsDamagedInASentence) {
             "'attribute-flying' is not in attribute.json");
   EXPECT_EQ(after_change("sample_data", "sweeps/LIDAR_TOP/", "sweeps/../../"),
             "[load_tables] sample_data.json, row 1 (token 'data-0-LIDAR_TOP-0'): filename must stay inside the data "
-            "set's folder, got 'sweeps/../../data-0-LIDAR_TOP-0.pcd.bin'");
+            "set's folder (relative, at most 1024 bytes), got 'sweeps/../../data-0-LIDAR_TOP-0.pcd.bin'");
+  EXPECT_NE(after_change("sample_data", "sweeps/LIDAR_TOP/", "sweeps/" + std::string(1024, 'x') + "/")
+                .find("filename must stay inside the data set's folder (relative, at most 1024 bytes), got 'sweeps/xx"),
+            std::string::npos);
   EXPECT_EQ(after_change("ego_pose", "[1.0, 0.0, 0.0, 0.0]", "[0, 0, 0, 0]"),
             "[load_tables] ego_pose.json, row 1 (token 'pose-data-0-LIDAR_TOP-0'): rotation must be a quaternion with "
             "a length above 0");
