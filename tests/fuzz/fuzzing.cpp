@@ -152,13 +152,16 @@ ChangedFolder::ChangedFolder(Files sound) : sound_(std::move(sound)) {
 }
 
 void ChangedFolder::change(Bytes bytes) {
-  for (const std::string& path : changed_) write(path, sound_.at(path));
-  changed_.clear();
-  for (const auto& [path, content] : separated_files(text_of(bytes))) {
-    if (!sound_.contains(path)) continue;
-    write(path, content);
-    changed_.push_back(path);
+  Files changes;  // of a file that comes twice the last
+  for (auto& [path, content] : separated_files(text_of(bytes)))
+    if (sound_.contains(path)) changes[path] = std::move(content);
+  for (const auto& [path, content] : changed_)
+    if (!changes.contains(path)) write(path, sound_.at(path));
+  for (const auto& [path, content] : changes) {
+    const auto before = changed_.find(path);
+    if (content != (before == changed_.end() ? sound_.at(path) : before->second)) write(path, content);
   }
+  changed_ = std::move(changes);
 }
 
 // Its folder is there.

@@ -60,8 +60,7 @@ class ChangedFolder {
   void write(const std::string& path, const std::string& content) const;
 
   TemporaryFolder folder_{fast_folder()};
-  Files sound_;
-  std::vector<std::string> changed_;
+  Files sound_, changed_;
 };
 
 /// Tables of a data set, results, evaluation configurations, KITTI's text.
