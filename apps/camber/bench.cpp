@@ -195,6 +195,7 @@ void register_head(Command& bench) {
   command.option("--layers", options.layers, "decoder layers");
   command.option("--objects", options.objects, "true objects a frame in the training step");
   command.option("--repeats", options.repeats, "rounds, in turns; the best run counts");
+  command.option("--precision", options.precision, "of the products of both heads: float32, or bfloat16 by autocast");
   command.option("--no-training", arguments->no_training, "leave out the training step");
   command.run([arguments](const CommonOptions& common) {
     arguments->options.training = !arguments->no_training;

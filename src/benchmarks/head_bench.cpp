@@ -10,6 +10,7 @@
 #include "camber/benchmarks/memory.h"
 #include "camber/detection/cmt_head.h"
 #include "camber/nn/attention_bias.h"
+#include "camber/train/mixed_precision.h"
 
 namespace camber::benchmarks {
 namespace {
@@ -83,6 +84,21 @@ std::int64_t window_entries(Detector& detector, const DetectorBatch& batch) {
       .index.key_index.size(0);
 }
 
+// Rounding to bfloat16 moves both, each in its own way: torch's own distance says how far is far.
+void check_agreement_in_bfloat16(HeadBench& bench, const DetectorOutput& exact, const TimedHead& ours,
+                                 const TimedHead& theirs) {
+  constexpr double kFurther = 1.5;
+  const auto our_output = ours.run(), their_output = theirs.run();
+  bench.difference = difference_of(our_output, their_output);
+  bench.ours_to_float = difference_of(our_output, exact);
+  bench.theirs_to_float = difference_of(their_output, exact);
+  bench.tolerance = kFurther * *bench.theirs_to_float;
+  if (!(*bench.ours_to_float <= bench.tolerance))
+    throw std::runtime_error("[bench head] camber/head in bfloat16 must be within " + std::to_string(kFurther) +
+                             " times torch's distance from float32, got " + std::to_string(*bench.ours_to_float) +
+                             " and " + std::to_string(*bench.theirs_to_float) + " of the largest value");
+}
+
 void check_agreement(HeadBench& bench, const TimedHead& ours, const TimedHead& theirs) {
   bench.difference = difference_of(ours.run(), theirs.run());
   bench.tolerance = kTolerance;
@@ -114,12 +130,24 @@ HeadBench bench_head(const HeadBenchOptions& options, const BenchProgress& progr
   bench.keys = batch.scene.layout().keys();
   bench.window_entries = window_entries(detector, batch);
   const auto positions = detector->key_positions(batch.scene);
+  const auto precision =
+      options.precision == "bfloat16" ? train::TrainingPrecision::kBfloat16 : train::TrainingPrecision::kFloat;
+  const auto lowered = [precision](const auto& run) {
+    return [precision, run] {
+      const train::AutocastScope scope(torch::kCPU, precision);
+      return run();
+    };
+  };
   const auto ours = [&](Detector& head) { return [&] { return head->run(batch, {.denoising = false}, positions); }; };
   std::vector<TimedHead> heads = {
-      {.name = "camber/head_without_bias", .run = ours(plain), .runs_a_round = kOursInARound},
-      {.name = "camber/head", .run = ours(detector), .runs_a_round = kOursInARound},
-      {.name = "torch/head", .run = [&] { return run_on_torch_attention(detector, batch, positions); }}};
-  check_agreement(bench, heads[1], heads[2]);  // and so both have run once before they are timed
+      {.name = "camber/head_without_bias", .run = lowered(ours(plain)), .runs_a_round = kOursInARound},
+      {.name = "camber/head", .run = lowered(ours(detector)), .runs_a_round = kOursInARound},
+      {.name = "torch/head", .run = lowered([&] { return run_on_torch_attention(detector, batch, positions); })}};
+  // Both have run once before they are timed.
+  if (precision == train::TrainingPrecision::kFloat)
+    check_agreement(bench, heads[1], heads[2]);
+  else
+    check_agreement_in_bfloat16(bench, ours(detector)(), heads[1], heads[2]);
   for (std::int64_t round = 0; round < options.repeats; ++round)
     for (std::int64_t turn = 0; turn < kOursInARound; ++turn)
       for (TimedHead& head : heads) {

@@ -11,8 +11,12 @@ std::string to_text(const HeadBench& bench) {
                                  o.queries, bench.keys, o.layers, bench.parameters, bench.weight_megabytes, o.threads);
   text += fmt::format("{} window entries, {:.0f} a query\n", bench.window_entries,
                       static_cast<double>(bench.window_entries) / static_cast<double>(o.batch * o.queries));
-  text += fmt::format("camber/head and torch/head agree to {:.1e} of the largest value\n(tolerance {:.0e})\n\n",
-                      bench.difference, bench.tolerance);
+  if (bench.ours_to_float)
+    text += fmt::format("{}: camber/head lies {:.1e} of the largest value from float32, torch/head {:.1e}\n\n",
+                        o.precision, *bench.ours_to_float, *bench.theirs_to_float);
+  else
+    text += fmt::format("camber/head and torch/head agree to {:.1e} of the largest value\n(tolerance {:.0e})\n\n",
+                        bench.difference, bench.tolerance);
   text += fmt::format("{:<28} {:>10} {:>10}\n", "forward", "best ms", "median ms");
   for (const HeadBenchRow& row : bench.rows)
     text += fmt::format("{:<28} {:>10.1f} {:>10.1f}\n", row.name, row.best, row.median);
@@ -29,13 +33,18 @@ std::string to_text(const HeadBench& bench) {
 std::string to_json(const HeadBench& bench) {
   const HeadBenchOptions& o = bench.options;
   nlohmann::ordered_json answer;
-  answer["problem"] = {{"batch", o.batch},     {"queries", o.queries}, {"keys", bench.keys},
-                       {"layers", o.layers},   {"objects", o.objects}, {"threads", o.threads},
-                       {"repeats", o.repeats}, {"seed", o.seed},       {"window_entries", bench.window_entries}};
+  answer["problem"] = {{"batch", o.batch},        {"queries", o.queries}, {"keys", bench.keys},
+                       {"layers", o.layers},      {"objects", o.objects}, {"threads", o.threads},
+                       {"repeats", o.repeats},    {"seed", o.seed},       {"window_entries", bench.window_entries},
+                       {"precision", o.precision}};
   answer["parameters"] = bench.parameters;
   answer["weight_megabytes"] = bench.weight_megabytes;
   answer["difference"] = bench.difference;
   answer["tolerance"] = bench.tolerance;
+  if (bench.ours_to_float) {
+    answer["difference_from_float32"] = *bench.ours_to_float;
+    answer["torch_difference_from_float32"] = *bench.theirs_to_float;
+  }
   answer["rows"] = nlohmann::ordered_json::array();
   for (const HeadBenchRow& row : bench.rows)
     answer["rows"].push_back(

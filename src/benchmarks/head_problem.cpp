@@ -40,6 +40,8 @@ void HeadBenchOptions::validate() const {
        {std::pair{"batch", batch}, std::pair{"queries", queries}, std::pair{"layers", layers},
         std::pair{"objects", objects}, std::pair{"repeats", repeats}})
     if (value < 1) throw std::invalid_argument(std::string(name) + " must be at least 1, got " + std::to_string(value));
+  if (precision != "float32" && precision != "bfloat16")
+    throw std::invalid_argument("precision must be float32 or bfloat16, got '" + precision + "'");
 }
 
 detection::Detector reference_head(const HeadBenchOptions& options, bool with_router) {

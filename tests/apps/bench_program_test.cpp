@@ -77,6 +77,20 @@ TEST_F(BenchProgram, ComparesTheHeadWithItselfOnTorchsAttention) {
   EXPECT_GT(bench.at("training").at("megabytes_above_weights").get<double>(), 20);
 }
 
+TEST_F(BenchProgram, ComparesTheHeadsInBfloat16) {
+  const Answer answer =
+      call("bench head --queries 30 --layers 1 --repeats 1 --no-training --precision bfloat16 --format json --quiet");
+  ASSERT_EQ(answer.code, 0) << answer.errors;
+  const auto bench = nlohmann::json::parse(answer.output);
+  // Rounded to 8 bits: neither the float32 head nor far from it.
+  EXPECT_GT(bench.at("difference_from_float32").get<double>(), 1e-5);
+  EXPECT_LT(bench.at("difference_from_float32").get<double>(), 5e-2);
+  EXPECT_GT(bench.at("torch_difference_from_float32").get<double>(), 1e-5);
+  const Answer refused = call("bench head --precision half");
+  EXPECT_NE(refused.errors.find("precision must be float32 or bfloat16, got 'half'"), std::string::npos)
+      << refused.errors;
+}
+
 TEST_F(BenchProgram, ComparesAGridOfSizesWithTorch) {
   const Answer answer = call(
       "bench grid --batches 1,8 --queries 1,8 --keys 128 --types float32,half --seconds 0 --repeats 2 --only training "
