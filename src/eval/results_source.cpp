@@ -7,7 +7,8 @@
 namespace camber::eval {
 namespace {
 
-// The name that a key spells, "\u0061" for "a" among the ways; the key itself where it is no JSON, which is found later.
+// The name that a key spells, "\u0061" for "a" among the ways; the key itself where it is no JSON, which is found
+// later.
 std::string name_of(const std::string& key) {
   if (key.find('\\') == std::string::npos) return key.substr(1, key.size() - 2);
   std::string name = key;

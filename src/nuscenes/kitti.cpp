@@ -193,8 +193,8 @@ void add_labels(SceneWriter& scene, const fs::path& file, const geometry::RigidT
     if (known == std::end(kTypes))
       ++left_out[type];
     else
-      scene.add_box(box_of(*known, occlusion_of(numbers[1], file, number + 1), std::span(numbers).subspan(7), std::to_string(number),
-                           camera_to_ego));
+      scene.add_box(box_of(*known, occlusion_of(numbers[1], file, number + 1), std::span(numbers).subspan(7),
+                           std::to_string(number), camera_to_ego));
   }
 }
 

@@ -114,7 +114,8 @@ void refuse_other_forms(const std::filesystem::path& run, const std::filesystem:
   try {
     action();
   } catch (const Json::exception& error) {
-    throw std::runtime_error(fmt::format("[report] {} must be as a run writes it: {}", file.string(), storage::one_line(error.what())));
+    throw std::runtime_error(
+        fmt::format("[report] {} must be as a run writes it: {}", file.string(), storage::one_line(error.what())));
   }
 }
 

@@ -161,9 +161,11 @@ RunRecord parse_record(const std::string& text, const std::string& name) {
         record.values[entry.key()] = number_in(json.at("values"), entry.key().c_str());
     return record;
   } catch (const Json::exception& error) {
-    throw std::runtime_error(fmt::format("[study] {} must be a run's record, got {}", name, storage::one_line(error.what())));
+    throw std::runtime_error(
+        fmt::format("[study] {} must be a run's record, got {}", name, storage::one_line(error.what())));
   } catch (const std::invalid_argument& error) {
-    throw std::runtime_error(fmt::format("[study] {} must be a run's record, got {}", name, storage::one_line(error.what())));
+    throw std::runtime_error(
+        fmt::format("[study] {} must be a run's record, got {}", name, storage::one_line(error.what())));
   }
 }
 

@@ -35,9 +35,9 @@ CheckpointInfo info_of(const std::filesystem::path& path, const storage::Safeten
       for (const auto& [name, text] : nlohmann::json::parse(found->second).get<std::map<std::string, std::string>>())
         info.numbers[name] = config::read_number(text).value();
   } catch (const std::exception& error) {
-    throw std::runtime_error(
-        config::sentence("[checkpoint] ", path.string(),
-                         ": the counters in the metadata must be JSON objects of numbers: ", storage::one_line(error.what())));
+    throw std::runtime_error(config::sentence(
+        "[checkpoint] ", path.string(),
+        ": the counters in the metadata must be JSON objects of numbers: ", storage::one_line(error.what())));
   }
   for (const char* key : {kCountersKey, kNumbersKey, kChecksumsKey, weights::kNumericsKey}) info.metadata.erase(key);
   return info;

@@ -45,8 +45,8 @@ struct SegmentBias {
 };
 
 /// A bias out of a table, shared by the batches: value[head][index], where the index of (query i, key j) is
-/// key_code[j] - query_code[i], or index[i * K + j], or without either i * K + j itself; 0 .. size - 1. Absent when value
-/// is null.
+/// key_code[j] - query_code[i], or index[i * K + j], or without either i * K + j itself; 0 .. size - 1. Absent when
+/// value is null.
 struct TableBias {
   const float* value = nullptr;  // [heads, size]; -inf removes
   std::int64_t heads = 1, size = 0;
