@@ -52,10 +52,8 @@ def ended(process):
 
 
 def ranks_of(process):
-    answer = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=False
-    )
-    return [int(number) for number in answer.stdout.split()]
+    lists = Path(f"/proc/{process.pid}/task").glob("*/children")
+    return [int(number) for children in lists for number in children.read_text().split()]
 
 
 def tensors(path):
