@@ -31,14 +31,14 @@ std::shared_ptr<ProcessGroup>& world_holder() {
 // Row r holds the numbers of rank r.
 std::vector<std::vector<double>> numbers_of_all(ProcessGroup& group, const std::vector<double>& own) {
   std::string bytes(own.size() * sizeof(double), '\0');
-  std::memcpy(bytes.data(), own.data(), bytes.size());
+  if (!own.empty()) std::memcpy(bytes.data(), own.data(), bytes.size());  // of nothing, the address may be null
   std::vector<std::vector<double>> rows;
   for (const std::string& sent : group.exchange(bytes)) {
     if (sent.size() != bytes.size())
       throw std::logic_error("[distributed] every rank must send as many numbers, got " + std::to_string(own.size()) +
                              " here and " + std::to_string(sent.size() / sizeof(double)) + " elsewhere");
     rows.emplace_back(own.size());
-    std::memcpy(rows.back().data(), sent.data(), sent.size());
+    if (!sent.empty()) std::memcpy(rows.back().data(), sent.data(), sent.size());
   }
   return rows;
 }

@@ -149,7 +149,7 @@ std::string Archive::read_zip(const Entry& entry) const {
     if (result != Z_STREAM_END || stream.total_out != entry.size) damaged("its size is not as stated");
   } else {
     if (entry.compressed != entry.size) damaged("its size is not as stated");
-    std::memcpy(target, source, entry.size);
+    if (entry.size > 0) std::memcpy(target, source, entry.size);
   }
   if (crc32(0, target, static_cast<uInt>(entry.size)) != entry.checksum) damaged("its sum does not hold");
   return content;

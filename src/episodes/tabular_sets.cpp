@@ -48,7 +48,7 @@ std::vector<std::int64_t> whole_numbers(const storage::SafetensorsFile& file, co
   if (tensor.type != storage::DataType::kI64 || tensor.shape != std::vector{count})
     throw std::runtime_error("[features] tensor '" + name + "' of " + path + " must be I64 with one number an example");
   std::vector<std::int64_t> values(static_cast<std::size_t>(count));
-  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  if (!values.empty()) std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
   return values;
 }
 

@@ -164,7 +164,7 @@ torch::Tensor TorchFile::tensor(const std::string& name) const {
   if (static_cast<std::uint64_t>(reach->elements) > content_->bytes)  // one element repeated by a stride of 0
     content_->refuse("tensor '" + json::shown_text(name) + "' says to be larger than the file");
   auto storage = torch::empty({static_cast<std::int64_t>(bytes.size() / element)}, described.type);
-  std::memcpy(storage.mutable_data_ptr(), bytes.data(), storage.nbytes());
+  if (!bytes.empty()) std::memcpy(storage.mutable_data_ptr(), bytes.data(), storage.nbytes());
   return torch::as_strided(storage, described.sizes, described.strides, described.offset).clone();
 }
 
