@@ -22,9 +22,10 @@ void check_sensor(const RigSensor& sensor) {
   sensor.to_ego();  // refuses a quaternion of length 0
   if (sensor.modality != Modality::kCamera) return;
   check_length("intrinsic", sensor.intrinsic, 9);
-  if (sensor.width < 1 || sensor.height < 1)
-    refuse("width and height must be at least 1, got " + std::to_string(sensor.width) + " x " +
-           std::to_string(sensor.height));
+  constexpr std::int64_t kLargest = 65535;  // JPEG's
+  if (std::min(sensor.width, sensor.height) < 1 || std::max(sensor.width, sensor.height) > kLargest)
+    refuse("width and height must be between 1 and " + std::to_string(kLargest) + ", got " +
+           std::to_string(sensor.width) + " x " + std::to_string(sensor.height));
 }
 
 }  // namespace

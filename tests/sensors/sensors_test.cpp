@@ -252,6 +252,10 @@ TEST(Rig, ComesFromTablesOrFromOptionsAndAgrees) {
   wrong.sensors[1].intrinsic.pop_back();
   EXPECT_EQ(message_of([&] { wrong.validate(); }), "[Rig] sensor 'CAM_FRONT': intrinsic must have 9 numbers, got 8");
   wrong = rig;
+  wrong.sensors[1].height = std::numeric_limits<std::int64_t>::max();
+  EXPECT_NE(message_of([&] { wrong.validate(); }).find("width and height must be between 1 and 65535, got "),
+            std::string::npos);
+  wrong = rig;
   wrong.sensors[2].channel = "CAM_FRONT";
   EXPECT_EQ(message_of([&] { wrong.validate(); }), "[Rig] every channel must stand once, got 'CAM_FRONT' twice");
   EXPECT_TRUE(nuscenes::Rig{}.cameras(64, 32, 8).empty());
