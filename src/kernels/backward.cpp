@@ -90,14 +90,18 @@ std::vector<BackwardWave> cut_waves(const AttentionProblem& p, std::int64_t row_
   return waves;
 }
 
+// Which arrays of a wave: all, the shares of the table alone, or those of its rows alone.
+enum class Arrays { kAll, kTable, kRows };
+
 // The arrays of a wave in one piece of memory.
 class WaveArrays {
  public:
-  // `table`, `rest`: which of the arrays. Sets the wave's padded rows.
-  WaveArrays(BackwardJob& job, int tile_rows, int lanes, bool table, bool rest) {
+  // Sets the wave's padded rows.
+  WaveArrays(BackwardJob& job, const KernelTable& kernels, Arrays which) {
+    const bool table = which != Arrays::kRows, rest = which != Arrays::kTable;
     const AttentionProblem& p = job.problem;
     const BackwardWave& wave = job.wave;
-    const std::int64_t unit = wave.queries < kBackwardRows ? tile_rows : kBackwardRows;
+    const std::int64_t lanes = kernels.lanes, unit = wave.queries < kBackwardRows ? kernels.tile_rows : kBackwardRows;
     job.padded_rows = ceil_divide(wave.queries, unit) * unit;
     const std::int64_t rows = wave.batches * wave.heads * job.padded_rows;
     const std::int64_t key_stride = ceil_divide(p.key_width, lanes) * lanes;
@@ -162,7 +166,7 @@ void finish_table(const KernelTable& kernels, const BackwardJob& job) {
 
 // Ranges of keys share what is prepared of their queries.
 void run_ranges(const KernelTable& kernels, BackwardJob& job, WaveMemory& memory) {
-  const WaveArrays arrays(job, kernels.tile_rows, kernels.lanes, true, true);
+  const WaveArrays arrays(job, kernels, Arrays::kAll);
   arrays.place(job, memory.room_for(arrays.floats()));
   const ParallelFor& parallel = job.problem.parallel;
   const std::int64_t heads = job.wave.batches * job.wave.heads;
@@ -180,30 +184,28 @@ void run_single_range(const KernelTable& kernels, BackwardJob& job, WaveMemory& 
   constexpr std::int64_t kShares = 32, kMostBatches = 8;  // enough for many slots
   if (job.gradients.table_value != nullptr)
     job.table_batches = std::clamp<std::int64_t>(job.wave.batches / kShares, 1, kMostBatches);
-  const WaveArrays shares(job, kernels.tile_rows, kernels.lanes, true, false);
+  const WaveArrays shares(job, kernels, Arrays::kTable);
   shares.place(job, memory.room_for(shares.floats()));
   const BackwardWave& wave = job.wave;
   const std::int64_t count = job.group_heads, groups = wave.heads / count;
   BackwardJob first = job;
   first.wave.batches = 1;
   first.wave.heads = count;
-  const WaveArrays arrays(first, kernels.tile_rows, kernels.lanes, false, true);
+  const WaveArrays arrays(first, kernels, Arrays::kRows);
   const std::size_t scratch = (kernels.backward_scratch(first) + 63) / 64 * 64;
   const std::size_t bytes = scratch + static_cast<std::size_t>(arrays.floats()) * sizeof(float);
   const AttentionProblem& p = job.problem;
-  const std::int64_t element = p.type == ElementType::float32 ? 4 : 2;
-  const auto gradient = [&](const GradientRows& to, std::int64_t rows, std::int64_t width) {
-    return BatchRows{to.data, to.strides, rows, width, 4};
+  const auto gradient = [](const GradientRows& to, std::int64_t rows, std::int64_t width) {
+    return BatchRows{{to.data, to.strides}, rows, width, ElementType::float32};
   };
-  const std::initializer_list<BatchRows> rows{
-      {p.q.data, p.q.strides, p.queries, p.key_width, element},
-      {p.k.data, p.k.strides, p.keys, p.key_width, element},
-      {p.v.data, p.v.strides, p.keys, p.value_width, element},
-      {job.input.output.data, job.input.output.strides, p.queries, p.value_width, element},
-      {job.input.grad_output.data, job.input.grad_output.strides, p.queries, p.value_width, element},
-      gradient(job.gradients.q, p.queries, p.key_width),
-      gradient(job.gradients.k, p.keys, p.key_width),
-      gradient(job.gradients.v, p.keys, p.value_width)};
+  const std::initializer_list<BatchRows> rows{{p.q, p.queries, p.key_width, p.type},
+                                              {p.k, p.keys, p.key_width, p.type},
+                                              {p.v, p.keys, p.value_width, p.type},
+                                              {job.input.output, p.queries, p.value_width, p.type},
+                                              {job.input.grad_output, p.queries, p.value_width, p.type},
+                                              gradient(job.gradients.q, p.queries, p.key_width),
+                                              gradient(job.gradients.k, p.keys, p.key_width),
+                                              gradient(job.gradients.v, p.keys, p.value_width)};
   const SmallBatches batches{wave.batch, wave.batches, groups, job.table_batches};
   run_batches(p, batches, bytes, rows, [&](std::int64_t batch, std::int64_t group, std::byte* slot) {
     BackwardJob own = first;

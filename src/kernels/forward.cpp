@@ -103,13 +103,12 @@ void forward(const AttentionProblem& whole, const ForwardResult& result, Isa isa
     job.windows = windows.plan();
     job.rows = rows;
     job.head_tasks = ceil_divide(rows.queries, job.task_rows);
-    const std::int64_t element = problem.type == ElementType::float32 ? 4 : 2;
     const std::int64_t head_tasks = problem.heads * job.head_tasks;
     run_batches(job.problem, {rows.batch, rows.batches, head_tasks, 1}, kernels.forward_scratch(job),
-                {{problem.q.data, problem.q.strides, problem.queries, problem.key_width, element},
-                 {problem.k.data, problem.k.strides, problem.keys, problem.key_width, element},
-                 {problem.v.data, problem.v.strides, problem.keys, problem.value_width, element},
-                 {result.output, result.output_strides, problem.queries, problem.value_width, element}},
+                {{problem.q, problem.queries, problem.key_width, problem.type},
+                 {problem.k, problem.keys, problem.key_width, problem.type},
+                 {problem.v, problem.keys, problem.value_width, problem.type},
+                 {{result.output, result.output_strides}, problem.queries, problem.value_width, problem.type}},
                 [&](std::int64_t batch, std::int64_t task, std::byte* scratch) {
                   kernels.forward_task(job, batch * head_tasks + task, scratch);
                 });

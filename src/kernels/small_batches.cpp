@@ -11,16 +11,20 @@ namespace {
 constexpr std::int64_t kBatchBytes = 1 << 18, kFewestBatches = 16;
 constexpr std::int64_t kPage = 4096, kLine = 64;
 
+std::int64_t element_bytes(const BatchRows& rows) {
+  return rows.type == ElementType::float32 ? 4 : 2;
+}
+
 std::int64_t bytes_of(const AttentionProblem& p, const BatchRows& rows) {
-  if (rows.data == nullptr) return 0;
-  const Strides& strides = rows.strides;
-  return ((rows.rows - 1) * strides.row + (p.heads - 1) * strides.head + rows.width) * rows.element_bytes;
+  if (rows.at.data == nullptr) return 0;
+  const Strides& strides = rows.at.strides;
+  return ((rows.rows - 1) * strides.row + (p.heads - 1) * strides.head + rows.width) * element_bytes(rows);
 }
 
 bool small(const AttentionProblem& p, std::initializer_list<BatchRows> arrays) {
   std::int64_t bytes = 0;
   for (const BatchRows& rows : arrays) {
-    const std::int64_t own = bytes_of(p, rows), step = rows.strides.batch * rows.element_bytes;
+    const std::int64_t own = bytes_of(p, rows), step = rows.at.strides.batch * element_bytes(rows);
     if (step != 0 && step < own) return false;  // batches lie between each other's rows
     bytes += own;
   }
@@ -29,8 +33,8 @@ bool small(const AttentionProblem& p, std::initializer_list<BatchRows> arrays) {
 
 // One load a page brings its address, without which the requests for its lines would be dropped.
 void ask_for(const AttentionProblem& p, const BatchRows& rows, std::int64_t batch) {
-  if (rows.data == nullptr) return;
-  const char* first = static_cast<const char*>(rows.data) + batch * rows.strides.batch * rows.element_bytes;
+  if (rows.at.data == nullptr) return;
+  const char* first = static_cast<const char*>(rows.at.data) + batch * rows.at.strides.batch * element_bytes(rows);
   const std::int64_t bytes = bytes_of(p, rows);
   for (std::int64_t at = 0; at < bytes; at += kPage) static_cast<void>(*static_cast<const volatile char*>(first + at));
   for (std::int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(first + at, 0, 2);

@@ -10,10 +10,9 @@ namespace camber::kernels {
 
 /// The rows of q, k, ... that a batch reads or writes: [heads, rows, width] of it.
 struct BatchRows {
-  const void* data;
-  Strides strides;
+  ConstRows at;
   std::int64_t rows, width;
-  std::int64_t element_bytes;
+  ElementType type;
 };
 
 /// Which tasks run: `batches` from `first` on, each of so many tasks; `together` neighbouring ones of the same number
