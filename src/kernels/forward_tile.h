@@ -14,9 +14,8 @@
 namespace camber::kernels {
 namespace {
 
-inline constexpr float kHeadroom = 50.0f;               // weights stay below 2^50, their squares summed below 2^127
-inline constexpr float kLargestReference = 2097152.0f;  // 2^21, where to_weights' integer arithmetic is exact
-inline constexpr float kSmallestStart = 0x1p-30f;       // sum of weights with which the reference 0 is kept
+inline constexpr float kHeadroom = 50.0f;          // weights stay below 2^50, their squares summed below 2^127
+inline constexpr float kSmallestStart = 0x1p-30f;  // sum of weights with which the reference 0 is kept
 
 // The largest segment value of each row on the block. Segments of value 0 (a router before its first step) go the way
 // that no segments go, and give the same bits.

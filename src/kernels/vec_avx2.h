@@ -73,9 +73,10 @@ inline Vec max_number(Vec highest, Vec x) {
 inline Vec min(Vec a, Vec b) {
   return _mm256_min_ps(a, b);
 }
-// The float whose bits are those of a, shifted left by 23: an integer in the low bits becomes an exponent.
-inline Vec low_bits_to_exponent(Vec a) {
-  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));
+// The power of two whose exponent field is the integer in the low bits of `shifted`; none of them count fractions.
+inline constexpr int kPowerBits = 0;
+inline Vec power_of(Vec shifted) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(shifted), 23));
 }
 // sum += a * b. In assembly because the compiler otherwise rotates the sums through other registers with extra moves.
 inline void multiply_add(Vec& sum, Vec a, Vec b) {

@@ -72,9 +72,20 @@ inline Vec max_number(Vec highest, Vec x) {
 inline Vec min(Vec a, Vec b) {
   return _mm512_min_ps(a, b);
 }
-// The float whose bits are those of a, shifted left by 23: an integer in the low bits becomes an exponent.
-inline Vec low_bits_to_exponent(Vec a) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 23));
+// The power of two whose exponent field is the integer in the low bits of `shifted`, of which the last kPowerBits count
+// fractions: bits e * 32 + j give 2^(e - 127 + j/32), and 0 gives 0.
+inline constexpr int kPowerBits = 5;
+inline Vec power_of(Vec shifted) {
+  // The fraction bits of 2^(j/32), less j where the shift below puts it.
+  alignas(64) static constexpr std::uint32_t kFractions[32] = {
+      0x00000000, 0xfffecd87, 0xfffdaac3, 0xfffc980f, 0xfffb95c2, 0xfffaa43a, 0xfff9c3d3, 0xfff8f4f0,
+      0xfff837f0, 0xfff78d3a, 0xfff6f532, 0xfff67043, 0xfff5fed7, 0xfff5a15b, 0xfff5583f, 0xfff523f6,
+      0xfff504f3, 0xfff4fbaf, 0xfff508a4, 0xfff52c4d, 0xfff5672a, 0xfff5b9be, 0xfff6248c, 0xfff6a81e,
+      0xfff744fd, 0xfff7fbb8, 0xfff8ccdf, 0xfff9b907, 0xfffac0c7, 0xfffbe4ba, 0xfffd257d, 0xfffe83b3};
+  const __m512i bits = _mm512_castps_si512(shifted);
+  const __m512i fraction =
+      _mm512_permutex2var_epi32(_mm512_load_si512(kFractions), bits, _mm512_load_si512(kFractions + kLanes));
+  return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(bits, 23 - kPowerBits), fraction));
 }
 // sum += a * b. In assembly because the compiler otherwise rotates the sums through other registers with extra moves.
 inline void multiply_add(Vec& sum, Vec a, Vec b) {

@@ -74,9 +74,10 @@ inline Vec max_number(Vec highest, Vec x) {
 inline Vec min(Vec a, Vec b) {
   return a < b ? a : b;
 }
-// The float whose bits are those of a, shifted left by 23: an integer in the low bits becomes an exponent.
-inline Vec low_bits_to_exponent(Vec a) {
-  return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(a) << 23);
+// The power of two whose exponent field is the integer in the low bits of `shifted`; none of them count fractions.
+inline constexpr int kPowerBits = 0;
+inline Vec power_of(Vec shifted) {
+  return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(shifted) << 23);
 }
 inline void multiply_add(Vec& sum, Vec a, Vec b) {
   sum += a * b;

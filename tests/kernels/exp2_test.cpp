@@ -46,7 +46,7 @@ TEST(Exp2, IsWithinTwoUlp) {
 
 TEST(Exp2, KeepsItsEdges) {
   const float infinity = std::numeric_limits<float>::infinity();
-  const std::vector<float> x{0.0f, -0.0f, 1.0f, -1.0f, -30.0f, -126.0f, -1e9f, -infinity, std::nanf("")};
+  const std::vector<float> x{0.0f, -0.0f, 1.0f, -1.0f, -30.0f, -127.0f, -1e9f, -infinity, std::nanf("")};
   for (const auto& [isa, function] : supported()) {
     SCOPED_TRACE(isa_name(isa));
     std::vector<float> y(x.size());
@@ -54,6 +54,23 @@ TEST(Exp2, KeepsItsEdges) {
     const std::vector<float> expected{1, 1, 2, 0.5f, 0x1p-30f, 0, 0, 0};
     for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(y[i], expected[i]) << x[i];
     EXPECT_TRUE(std::isnan(y.back()));
+  }
+}
+
+// Nothing grows again where exponents end, and nothing is negative.
+TEST(Exp2, FallsToZero) {
+  std::vector<float> x;
+  for (int i = 0; i <= 400000; ++i) x.push_back(-124.0f - static_cast<float>(i) * 1e-5f);
+  for (const auto& [isa, function] : supported()) {
+    SCOPED_TRACE(isa_name(isa));
+    std::vector<float> y(x.size());
+    function(x.data(), y.data(), static_cast<int>(x.size()));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double exact = std::exp2(static_cast<double>(x[i]));
+      ASSERT_LE(std::abs(static_cast<double>(y[i]) - exact), std::ldexp(1.0, -125)) << x[i];
+      ASSERT_GE(y[i], 0.0f) << x[i];
+    }
+    EXPECT_EQ(y.back(), 0.0f);
   }
 }
 
