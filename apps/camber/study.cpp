@@ -96,7 +96,7 @@ std::string written(const runs::StudyResult& result, const StudyArguments& argum
   if (format == Format::kJson)
     return nlohmann::ordered_json({{"runs", result.runs},
                                    {"done_before", result.done_before},
-                                   {"failed", result.failed},
+                                   {"failed", result.failed.size()},
                                    {"estimated_hours", result.estimated_hours},
                                    {"stopped_at_gates", result.stopped_at_gates}})
                .dump(2) +
@@ -163,7 +163,8 @@ int run_study(StudyArguments& arguments, const CommonOptions& common) {
   const runs::StudyResult result = runs::run_study(request);
   progress.reset();
   print_answer(written(result, arguments, common.format));
-  return result.failed > 0 || result.stopped_at_gates ? kFailure : kSuccess;
+  runs::throw_if_failed({arguments.out}, result.failed, result.runs);
+  return result.stopped_at_gates ? kFailure : kSuccess;
 }
 
 // What run, list and estimate have in common.

@@ -58,13 +58,14 @@ int run_fewshot_study(const FewshotStudyArguments& arguments, const CommonOption
                                                                    .progress = show});
   progress.reset();
   if (common.format == Format::kJson)
-    print_answer(
-        nlohmann::ordered_json({{"runs", result.runs}, {"done_before", result.done_before}, {"failed", result.failed}})
-            .dump(2) +
-        "\n");
+    print_answer(nlohmann::ordered_json(
+                     {{"runs", result.runs}, {"done_before", result.done_before}, {"failed", result.failed.size()}})
+                     .dump(2) +
+                 "\n");
   else
     print_answer(study::fewshot_tables(study::read_fewshot_study(arguments.out)));
-  return result.failed > 0 ? kFailure : kSuccess;
+  runs::throw_if_failed({arguments.out}, result.failed, result.runs);
+  return kSuccess;
 }
 
 int list_fewshot_study(const FewshotStudyArguments& arguments, const CommonOptions& common) {

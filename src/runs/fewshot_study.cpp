@@ -176,10 +176,11 @@ FewshotStudyResult run_fewshot_study(const FewshotStudyRequest& request) {
   std::int64_t done = result.done_before;
   const auto ended = [&](const study::QueueTask& task, const std::string& failure) {
     keep_failure(folder, task.key, failure);
+    if (!failure.empty()) result.failed.push_back(task.key);
     if (!failure.empty() && request.say) request.say(task.key + " failed: " + failure);
     if (request.progress) request.progress(++done, result.runs);
   };
-  result.failed = study::run_queue(tasks, plan.processes, {.ends = ended});
+  study::run_queue(tasks, plan.processes, {.ends = ended});
   return result;
 }
 

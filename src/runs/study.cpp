@@ -162,6 +162,7 @@ void Study::ended(const study::QueueTask& task, const std::string& failure) {
          << ", outcome " << study::outcome_of(plan_, record).value_or(0) << "; about " << hours(left) << " left";
     say(line.str());
   } else {
+    result_.failed.push_back(task.key);
     say(task.key + " failed: " + failure);
   }
   show_progress();
@@ -179,12 +180,11 @@ void Study::run_all(const std::vector<StudyRun>& runs) {
     const bool branches = run.arm != kBase && training_of(request_.options, run).branches;
     if (branches && !is_done(base)) {
       ended(task, base.key() + ", which it needs, failed");
-      ++result_.failed;
       continue;
     }
     tasks.push_back(std::move(task));
   }
-  result_.failed += study::run_queue(
+  study::run_queue(
       tasks, plan_.processes,
       {.says = [this](const study::QueueTask& task, const std::string& line) { on_output(task, line); },
        .ends = [this](const study::QueueTask& task, const std::string& failure) { ended(task, failure); }});

@@ -1,7 +1,10 @@
 #include "camber/runs/study_folder.h"
 
 #include <span>
+#include <stdexcept>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "camber/storage/atomic_file.h"
@@ -99,6 +102,13 @@ void keep_failure(const StudyFolder& folder, const std::string& key, const std::
   if (failure.empty()) return;
   std::filesystem::create_directories(file.parent_path());
   storage::write_file(file, failure + "\n");
+}
+
+void throw_if_failed(const StudyFolder& folder, const std::vector<std::string>& failed, std::int64_t runs) {
+  if (failed.empty()) return;
+  throw std::runtime_error(
+      fmt::format("[study] {} of {} runs failed: {}; why stands in '{}', and the command given again goes on",
+                  failed.size(), runs, fmt::join(failed, ", "), folder.failed(failed.front()).parent_path().string()));
 }
 
 }  // namespace camber::runs

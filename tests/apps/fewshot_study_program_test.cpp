@@ -146,6 +146,7 @@ TEST_F(FewshotStudyProgram, SaysWhatIsWrongBeforeAnyRunAndKeepsWhatFailed) {
   EXPECT_EQ(records("partly").size(), 2U) << "the other arm's runs";
   EXPECT_TRUE(fs::exists(folder_ / "partly/failed/tiny_none_s1.txt"));
   EXPECT_NE(partly.errors.find("tiny_none_s1 failed: "), std::string::npos) << partly.errors;
+  EXPECT_NE(partly.errors.find("camber: [study] "), std::string::npos) << partly.errors;
 }
 
 }  // namespace

@@ -180,6 +180,10 @@ TEST_F(StudyProgram, FailsOneRunWithoutFailingTheRest) {
   const Answer failing = call("study run --out failing " + kTiny);
   EXPECT_EQ(failing.code, 1);
   EXPECT_NE(failing.errors.find("trust_s0 failed: camber: "), std::string::npos) << failing.errors;
+  const Answer quiet = call("study run --quiet --out failing " + kTiny);
+  EXPECT_EQ(quiet.code, 1);
+  EXPECT_EQ(quiet.errors.find("camber: [study] 2 of "), 0U) << quiet.errors;
+  EXPECT_NE(quiet.errors.find("trust_s0"), std::string::npos) << quiet.errors;
   EXPECT_NE(storage::read_file(folder_ / "failing/failed/plain_s0.txt").find("model.safetensors"), std::string::npos);
   EXPECT_EQ(records("failing").size(), records("whole").size() - 2) << "all but the two that failed";
   fs::remove_all(folder_ / "failing/runs");

@@ -21,7 +21,8 @@ struct FewshotStudyRequest {
 };
 
 struct FewshotStudyResult {
-  std::int64_t runs = 0, done_before = 0, failed = 0;
+  std::int64_t runs = 0, done_before = 0;
+  std::vector<std::string> failed{};  ///< names of the runs that failed
 };
 
 /// The runs of a plan, in its order; std::invalid_argument when `only` names what it does not have.

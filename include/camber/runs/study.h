@@ -21,8 +21,9 @@ struct StudyRequest {
 };
 
 struct StudyResult {
-  std::int64_t runs = 0, done_before = 0, failed = 0;
-  double estimated_hours = 0;  ///< of what was left at the start
+  std::int64_t runs = 0, done_before = 0;
+  std::vector<std::string> failed{};  ///< names of the runs that failed
+  double estimated_hours = 0;         ///< of what was left at the start
   bool stopped_at_gates = false;
 };
 

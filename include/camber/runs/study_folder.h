@@ -79,5 +79,7 @@ void do_once(const StudyFolder& folder, const std::string& key, const std::funct
 study::QueueTask task_of(const StudyFolder& folder, const std::vector<std::string>& command, const std::string& key);
 /// Keeps the sentence of a run that failed in failed/; of one that did not (empty) none is left.
 void keep_failure(const StudyFolder& folder, const std::string& key, const std::string& failure);
+/// Throws one sentence that names the runs that failed, out of so many, and where theirs are; nothing where none did.
+void throw_if_failed(const StudyFolder& folder, const std::vector<std::string>& failed, std::int64_t runs);
 
 }  // namespace camber::runs
