@@ -34,7 +34,7 @@ TEST_F(TrainProgram, WritesARunFolderThatIsWhole) {
   const Json environment = Json::parse(storage::read_file(folder_ / "run/environment.json"));
   EXPECT_EQ(environment["seed"], 3);
   EXPECT_EQ(environment["threads"], 1);
-  EXPECT_EQ(environment["numerics"], 4);
+  EXPECT_EQ(environment["numerics"], 5);
   EXPECT_FALSE(environment["data_fingerprint"].get<std::string>().empty());
   const Json result = json_of(storage::read_file(folder_ / "run/result.json"));
   EXPECT_TRUE(result["clean"]["mean_ap"].is_number());
@@ -79,7 +79,7 @@ TEST_F(TrainProgram, ResumesFromOlderNumericsAndSaysSo) {
   }
   const Answer resumed = call("train --resume older --threads 1");
   ASSERT_EQ(resumed.code, 0) << resumed.errors;
-  EXPECT_NE(resumed.errors.find("this checkpoint was made with numerics 1, this program computes with 4"),
+  EXPECT_NE(resumed.errors.find("this checkpoint was made with numerics 1, this program computes with 5"),
             std::string::npos)
       << resumed.errors;
 }
@@ -142,7 +142,7 @@ TEST_F(TrainProgram, ABranchHasItsOwnBoundsAndSaysSo) {
   ASSERT_EQ(bytes.size(), sizeof bounds);
   std::memcpy(bounds, bytes.data(), sizeof bounds);
   EXPECT_EQ(bounds[1], 8);
-  EXPECT_EQ(file.metadata().at("numerics"), "4");
+  EXPECT_EQ(file.metadata().at("numerics"), "5");
   const Answer smooth = call(
       "train --from run/model.safetensors --out smooth --loop.steps=1 --threads 1 "
       "--detector.bias.scale.constraint=sigmoid");

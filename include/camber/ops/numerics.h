@@ -10,6 +10,7 @@ namespace camber::ops {
 ///   2   sums over keys in two levels
 ///   3   few queries and first blocks without packing: their sums begin elsewhere
 ///   4   Adam in one pass, with square roots to the nearest float; the norms of small gradients in other parts
-inline constexpr std::int64_t kNumerics = 4;
+///   5   the exponential looks powers of two up where a register holds 16 floats
+inline constexpr std::int64_t kNumerics = 5;
 
 }  // namespace camber::ops
