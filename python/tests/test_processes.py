@@ -20,6 +20,7 @@ from camber._program import run_program
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="torch has no torch.distributed")
 
 LIBRARY = _library.find_library()
+PATIENCE = float(os.environ.get("CAMBER_PATIENCE", "1"))  # under a sanitizer everything takes longer
 PACKAGE = Path(_library.__file__).resolve().parents[1]
 ENVIRONMENT = {
     **os.environ,
@@ -46,7 +47,7 @@ def torchrun(run, world, *options, ranks=2):
 
 
 def ended(process):
-    output, errors = process.communicate(timeout=240)
+    output, errors = process.communicate(timeout=240 * PATIENCE)
     assert process.returncode == 0, errors
     return output
 
@@ -82,7 +83,7 @@ def test_two_ranks_and_a_killed_one_train_as_one_process_does(tmp_path, capfd):
     assert run_program([*simulate, "--quiet"]) == 0
     assert run_program(["train", "--out", str(one), f"--data.root={world}", *OPTIONS]) == 0
     unbroken, broken = torchrun(two, world), torchrun(killed, world)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 120 * PATIENCE
     while not (killed / "checkpoints/previous.safetensors").exists():
         assert time.monotonic() < deadline and broken.poll() is None
         time.sleep(0.01)
@@ -122,7 +123,7 @@ def test_attempts_on_one_store_do_not_read_each_other(late):
         for rank in ranks:
             rank.start()
         for rank in ranks:
-            rank.join(timeout=20)
+            rank.join(timeout=20 * PATIENCE)
             assert not rank.is_alive()
         read = {parts[reader].get(f"address/{rank}") for reader in range(3) for rank in range(3)}
         assert read == {f"{attempt}".encode()}

@@ -1,11 +1,15 @@
 #include "camber/nuscenes/paths.h"
 
+#include <algorithm>
+
 namespace camber::nuscenes {
 
 bool stays_inside(std::string_view filename) {
   constexpr std::size_t kLongest = 1024;  // a sentence that names the file has an end
   if (filename.size() > kLongest) return false;
-  if (filename.empty() || filename.front() == '/' || filename.find('\0') != std::string_view::npos) return false;
+  if (filename.empty() || filename.front() == '/') return false;
+  const auto is_control = [](unsigned char letter) { return letter < 0x20 || letter == 0x7F; };
+  if (std::any_of(filename.begin(), filename.end(), is_control)) return false;
   while (!filename.empty()) {
     const std::size_t slash = filename.find('/');
     if (filename.substr(0, slash) == "..") return false;

@@ -226,8 +226,9 @@ void read_row(Value value, RowContext<SampleData>& context, SampleData& row) {
               required("prev", keeps_link(context, "prev", links.first)),
               required("next", keeps_link(context, "next", links.second)));
   if (!stays_inside(row.filename))
-    throw ValueError("filename must stay inside the data set's folder (relative, at most 1024 bytes), got '" +
-                     json::shown_text(row.filename) + "'");
+    throw ValueError(
+        "filename must stay inside the data set's folder (relative, at most 1024 bytes, no control characters), got '" +
+        json::shown_text(row.filename) + "'");
   context.chunk.links.push_back(links);
 }
 
@@ -272,8 +273,9 @@ void read_row(Value value, RowContext<Map>& context, Map& row) {
                 });
               }));
   if (!row.filename.empty() && !stays_inside(row.filename))
-    throw ValueError("filename must stay inside the data set's folder (relative, at most 1024 bytes), got '" +
-                     json::shown_text(row.filename) + "'");
+    throw ValueError(
+        "filename must stay inside the data set's folder (relative, at most 1024 bytes, no control characters), got '" +
+        json::shown_text(row.filename) + "'");
 }
 
 }  // namespace camber::nuscenes

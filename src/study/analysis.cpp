@@ -60,7 +60,8 @@ double share_at_last_distance(const std::vector<RunRecord>& records, const std::
 
 Gate fault_gate(const StudyPlan& plan, const std::vector<RunRecord>& records) {
   const double clean = mean_of(records, "base", "clean", &Measurement::nd_score);
-  std::vector<std::string> faults(plan.conditions.begin() + 1, plan.conditions.end());
+  std::vector<std::string> faults = plan.conditions;
+  std::erase(faults, "clean");
   faults.insert(faults.end(), {"lidar_off", "cameras_off"});
   std::string names;
   std::int64_t cutting = 0;

@@ -120,9 +120,11 @@ TEST(Tables, RefuseWhatIsDamagedInASentence) {
             "'attribute-flying' is not in attribute.json");
   EXPECT_EQ(after_change("sample_data", "sweeps/LIDAR_TOP/", "sweeps/../../"),
             "[load_tables] sample_data.json, row 1 (token 'data-0-LIDAR_TOP-0'): filename must stay inside the data "
-            "set's folder (relative, at most 1024 bytes), got 'sweeps/../../data-0-LIDAR_TOP-0.pcd.bin'");
+            "set's folder (relative, at most 1024 bytes, no control characters), got "
+            "'sweeps/../../data-0-LIDAR_TOP-0.pcd.bin'");
   EXPECT_NE(after_change("sample_data", "sweeps/LIDAR_TOP/", "sweeps/" + std::string(1024, 'x') + "/")
-                .find("filename must stay inside the data set's folder (relative, at most 1024 bytes), got 'sweeps/xx"),
+                .find("filename must stay inside the data set's folder (relative, at most 1024 bytes, no control "
+                      "characters), got 'sweeps/xx"),
             std::string::npos);
   EXPECT_EQ(after_change("ego_pose", "[1.0, 0.0, 0.0, 0.0]", "[0, 0, 0, 0]"),
             "[load_tables] ego_pose.json, row 1 (token 'pose-data-0-LIDAR_TOP-0'): rotation must be a quaternion with "
@@ -169,6 +171,9 @@ TEST(Paths, StayInsideTheDataSet) {
   for (const char* bad : {"", "/etc/passwd", "..", "../a", "a/../../b", "a/..", "a/../b"})
     EXPECT_FALSE(stays_inside(bad)) << bad;
   EXPECT_FALSE(stays_inside(std::string("a\0b", 3)));
+  for (const char* bad : {"samples/a\nb.jpg", "\t", "a\x7F", "\x1B[2J"})
+    EXPECT_FALSE(stays_inside(bad)) << "a control character";
+  EXPECT_TRUE(stays_inside("samples/caf\xC3\xA9.jpg"));
 }
 
 TEST(Dataset, GivesVelocityAsTheDevkitComputesIt) {
