@@ -7,13 +7,14 @@
 #include <fmt/format.h>
 
 #include "camber/config/names.h"
+#include "camber/storage/one_line.h"
 #include "camber/study/fewshot_plan.h"
 
 namespace camber::study {
 namespace {
 
 [[noreturn]] void refuse(const std::string& sentence) {
-  throw std::invalid_argument("[study] " + sentence);
+  throw std::invalid_argument("[study] " + storage::one_line(sentence));
 }
 
 void check_known(const char* field, const std::string& name, const std::vector<std::string>& known) {

@@ -173,6 +173,8 @@ TEST(Paths, StayInsideTheDataSet) {
   EXPECT_FALSE(stays_inside(std::string("a\0b", 3)));
   for (const char* bad : {"samples/a\nb.jpg", "\t", "a\x7F", "\x1B[2J"})
     EXPECT_FALSE(stays_inside(bad)) << "a control character";
+  EXPECT_TRUE(stays_inside("samples/" + std::string(255, 'a')));
+  EXPECT_FALSE(stays_inside("samples/" + std::string(256, 'a') + "/b"));
   EXPECT_TRUE(stays_inside("samples/caf\xC3\xA9.jpg"));
 }
 
